@@ -1,0 +1,2 @@
+//! Acknowledged idempotent Kafka producer.
+#![forbid(unsafe_code)]

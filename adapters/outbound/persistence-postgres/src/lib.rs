@@ -1,0 +1,2 @@
+//! PostgreSQL outbox store.
+#![forbid(unsafe_code)]

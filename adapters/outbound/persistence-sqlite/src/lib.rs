@@ -1,0 +1,2 @@
+//! SQLite outbox store: the embedded default.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Composition root and the countersign binary.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The countersign binary.
+#![forbid(unsafe_code)]
+
+fn main() {}

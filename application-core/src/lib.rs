@@ -1,0 +1,2 @@
+//! Ports and use cases; knows no driver, framework or runtime.
+#![forbid(unsafe_code)]

@@ -1,0 +1,70 @@
+//! Services, test lanes and checks: `cargo xtask …`.
+//!
+//! Invariant: every command either does what it says and exits with 0, or says what is wrong
+//! and exits with another code.
+#![forbid(unsafe_code)]
+
+mod process;
+mod services;
+mod wait;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Development tasks of this workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Native PostgreSQL and Kafka on loopback, for tests and the local-kafka profile.
+    Services {
+        #[command(subcommand)]
+        action: ServicesAction,
+    },
+}
+
+#[derive(Subcommand)]
+enum ServicesAction {
+    /// Start both services with fresh data, unless they run.
+    Up,
+    /// Stop them and remove their data.
+    Down,
+    /// Say what runs; exit code 1 unless both do.
+    Status {
+        /// One JSON object instead of lines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the shell exports that tests need.
+    Env,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<bool> {
+    match task {
+        Task::Services { action } => match action {
+            ServicesAction::Up => services::up(services::Owner::Person).map(|_| true),
+            ServicesAction::Down => services::down().map(|()| true),
+            ServicesAction::Status { json } => services::status(json),
+            ServicesAction::Env => services::environment().map(|()| true),
+        },
+    }
+}

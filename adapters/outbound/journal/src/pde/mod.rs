@@ -20,6 +20,8 @@ mod read;
 pub use encode::Encoder;
 pub use read::{Error, ErrorKind, MAX_DEPTH, Reader, check};
 
+pub(crate) use read::check_nested;
+
 /// One value as it stands in encoded bytes. `None` is the typed null of its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {

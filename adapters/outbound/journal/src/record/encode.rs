@@ -5,12 +5,23 @@
 
 use domain_core::journal::{ChainHead, Checksum, Sequence};
 
-use super::{EventType, EventVersion, HEADER_BYTES, MAX_RECORD_BYTES, Payload};
+use super::{EventType, EventVersion, HEADER_BYTES, MAX_RECORD_BYTES};
 use crate::pde::code;
 
-/// A record that would take more than [`MAX_RECORD_BYTES`] at its real sequence.
+/// Why a record was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Oversize {
+pub(crate) enum NotWritten {
+    /// It would take more than [`MAX_RECORD_BYTES`] at the sequence it was about to get.
+    Oversize { sequence: Sequence, size: usize },
+    /// The journal holds the last sequence there is.
+    Exhausted,
+}
+
+/// What a record that fits will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fit {
+    pub(crate) sequence: Sequence,
+    /// Bytes the record will take, header included.
     pub(crate) size: usize,
 }
 
@@ -41,26 +52,36 @@ pub(crate) const fn worst_encoded_len(
     encoded_len(Sequence::LAST, event_type_len, version, payload_len)
 }
 
-/// Appends the record that follows `head`, with `sequence` as the head's next one, to `batch`.
-///
-/// Returns the head after it. On [`Oversize`] the batch is as it was.
+/// The sequence and size of the record that would follow `head`, when it may.
+pub(crate) fn fit(
+    head: &ChainHead,
+    event_type: &EventType,
+    version: EventVersion,
+    payload_len: usize,
+) -> Result<Fit, NotWritten> {
+    let sequence = head.next_sequence().ok_or(NotWritten::Exhausted)?;
+    let name_len = event_type.as_str().len();
+    let size = encoded_len(sequence, name_len, version.value(), payload_len);
+    if size > MAX_RECORD_BYTES {
+        return Err(NotWritten::Oversize { sequence, size });
+    }
+    Ok(Fit { sequence, size })
+}
+
+/// Appends to `batch` the record that follows `head`, as [`fit`] allowed it, and returns the head
+/// after it.
 pub(crate) fn write(
     batch: &mut Vec<u8>,
     head: &ChainHead,
-    sequence: Sequence,
+    Fit { sequence, size }: Fit,
     event_type: &EventType,
     version: EventVersion,
-    payload: &Payload,
-) -> Result<ChainHead, Oversize> {
+    payload: &[u8],
+) -> Result<ChainHead, NotWritten> {
     let name = event_type.as_str().as_bytes();
-    let payload = payload.as_bytes();
-    let size = encoded_len(sequence, name.len(), version.value(), payload.len());
-    if size > MAX_RECORD_BYTES {
-        return Err(Oversize { size });
-    }
     let start = batch.len();
     let body = size - HEADER_BYTES;
-    // The size was just bounded, so two length bytes hold it.
+    // The size was bounded by `fit`, so two length bytes hold it.
     let [low, high, ..] = body.to_le_bytes();
     batch.extend_from_slice(&[code::OBJECT_TWO_LENGTH_BYTES, low, high]);
 
@@ -80,7 +101,7 @@ pub(crate) fn write(
 
     let after = head
         .seal(&batch[covered_from..], size as u64)
-        .unwrap_or(*head);
+        .map_err(|_| NotWritten::Exhausted)?;
     batch[covered_from - Checksum::LENGTH..covered_from]
         .copy_from_slice(after.checksum().as_bytes());
     Ok(after)

@@ -26,8 +26,8 @@ use crate::pde;
 
 pub use read::{FramingError, IntegrityError};
 
-pub(crate) use encode::{Oversize, encoded_len, worst_encoded_len, write};
-pub(crate) use read::{HEADER_BYTES, Parsed, framed_len, parse};
+pub(crate) use encode::{NotWritten, fit, worst_encoded_len, write};
+pub(crate) use read::{HEADER_BYTES, ParseError, framed_len, parse};
 
 /// Most bytes a record takes, its header included.
 pub const MAX_RECORD_BYTES: usize = 1_024;
@@ -122,6 +122,11 @@ impl Payload {
     /// The encoded object, its header included.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Gives the encoded object away.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 }
 

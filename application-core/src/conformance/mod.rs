@@ -1,0 +1,1 @@
+//! Conformance suites, one a port; every implementation runs them.

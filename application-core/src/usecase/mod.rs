@@ -1,0 +1,16 @@
+//! The use cases, one a file.
+//!
+//! Invariant: a use case decides purely and acts through ports; it spawns nothing and reads no
+//! clock of its own.
+
+mod append_event;
+mod consume_event;
+mod record_late_observations;
+mod relay_one_record;
+mod verify_stored_record;
+
+pub use append_event::{AppendEventError, IntegrationEventAppender};
+pub use consume_event::{ConsumeError, ConsumeEvent, ConsumeOutcome, RefusedRecord};
+pub use record_late_observations::{LateDrain, LateDrainError, RecordLateObservations};
+pub use relay_one_record::{RelayError, RelayOneRecord, RelaySettings, RelayTurn};
+pub use verify_stored_record::{RecordMismatch, verify_stored_record};

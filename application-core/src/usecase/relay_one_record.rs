@@ -1,0 +1,326 @@
+//! One turn of the relay: permit, Tx B, publish, Tx C, for one record at most.
+//!
+//! Invariant: nothing is claimed without a permit, nothing is sent without a journalled attempt
+//! and a lease that outlasts it, no database transaction is open while the broker is awaited, and
+//! nothing is reported before it is persisted (requirement 004 §§18.3, 18.8, 19.2).
+
+use super::verify_stored_record;
+use crate::ports::{
+    Admission, AdmissionRefusal, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest,
+    ClaimedDelivery, EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort,
+    OutboxDeliveryPort, OutboxMessagePublishPort, OutcomeRecord, PublicationAdmissionPort,
+    PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
+    RelayReport, RelayReporter,
+};
+use domain_core::delivery::DeliveryStateName;
+use domain_core::identity::{
+    DeliveryGeneration, EventId, ProducerGeneration, PublicationAttemptId, WorkerId,
+};
+use domain_core::instant::MonotonicInstant;
+use domain_core::publication::{
+    AttemptBudget, FailureClass, FailureStage, PublicationFailure, PublicationOutcome,
+    RetryDisposition, RetryPolicy, decide,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often an unanswered or refused Tx C is tried before the lease is left to lapse.
+const RECORD_TRIES: u32 = 3;
+
+/// What the relay was configured with; the configuration compiler proved the relations.
+#[derive(Debug, Clone)]
+pub struct RelaySettings {
+    /// This worker.
+    pub owner: WorkerId,
+    /// The claim's lease.
+    pub lease: Duration,
+    /// What one whole attempt may take, from after the claim to the end of Tx C.
+    pub attempt_budget: Duration,
+    /// What the publication may take of it.
+    pub publish_budget: Duration,
+    /// Attempts and backoff.
+    pub retry: RetryPolicy,
+    /// What this process can send.
+    pub known: Arc<[KnownRecord]>,
+}
+
+/// What one turn did.
+#[derive(Debug)]
+pub enum RelayTurn {
+    /// No permit; nothing was claimed.
+    Refused(AdmissionRefusal),
+    /// No eligible row.
+    Idle,
+    /// A row's budget was spent; it is `EXHAUSTED` and nothing was sent.
+    BudgetSpent {
+        /// The event.
+        event_id: EventId,
+        /// Its generation.
+        generation: DeliveryGeneration,
+        /// Why.
+        reason: BudgetSpentReason,
+    },
+    /// An attempt ended and its outcome is persisted.
+    Persisted {
+        /// The transition.
+        report: RelayReport,
+        /// What happens to the producer next.
+        disposition: RetryDisposition,
+        /// Whether the reporter took the report.
+        reported: bool,
+    },
+    /// The claim lapsed meanwhile; another worker decides, and nothing changed here.
+    Stale {
+        /// The event.
+        event_id: EventId,
+        /// The attempt that recorded nothing.
+        attempt_id: PublicationAttemptId,
+    },
+}
+
+/// Why a turn has no result. Every row is left as it was or claimed until its lease lapses.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// Tx B failed.
+    #[error("the relay could not claim")]
+    Claim(#[source] ClaimError),
+    /// Tx B was not answered, and the look-up failed too.
+    #[error("the relay does not know whether it claimed")]
+    ClaimUnknown(#[source] FindAttemptError),
+    /// Tx C failed; the lease will lapse and the record may be sent again.
+    #[error("the relay could not record the outcome of event {event_id}")]
+    Record {
+        /// The event.
+        event_id: EventId,
+        /// Why.
+        #[source]
+        source: RecordError,
+    },
+    /// Tx C was not answered, and the look-up failed too.
+    #[error("the relay does not know whether it recorded the outcome of event {event_id}")]
+    RecordUnknown {
+        /// The event.
+        event_id: EventId,
+        /// Why.
+        #[source]
+        source: FindAttemptError,
+    },
+}
+
+/// The ports of a turn.
+#[derive(Clone)]
+pub struct RelayOneRecord {
+    /// Permits.
+    pub admission: Arc<dyn PublicationAdmissionPort>,
+    /// Tx B and Tx C.
+    pub deliveries: Arc<dyn OutboxDeliveryPort>,
+    /// The broker.
+    pub publisher: Arc<dyn OutboxMessagePublishPort>,
+    /// Reads identities back before a send.
+    pub codec: Arc<dyn EnvelopeCodec>,
+    /// The process's monotonic clock.
+    pub clock: Arc<dyn MonotonicClockPort>,
+    /// Tokens, attempt ids and jitter.
+    pub entropy: Arc<dyn EntropyPort>,
+    /// Told after each transition.
+    pub reporter: Arc<dyn RelayReporter>,
+    /// Bounds.
+    pub settings: RelaySettings,
+}
+
+impl RelayOneRecord {
+    /// One turn.
+    ///
+    /// # Errors
+    /// [`RelayError`]; the next turn may be taken after a pause.
+    pub async fn execute(&self) -> Result<RelayTurn, RelayError> {
+        let permit = match self.admission.admit().await {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(refusal) => return Ok(RelayTurn::Refused(refusal)),
+        };
+        let claim_began = self.clock.now();
+        let claimed = match self.claim(&permit).await? {
+            ClaimOutcome::Claimed(claimed) => *claimed,
+            ClaimOutcome::Nothing => return Ok(RelayTurn::Idle),
+            ClaimOutcome::BudgetSpent {
+                event_id,
+                generation,
+                reason,
+            } => {
+                return Ok(RelayTurn::BudgetSpent {
+                    event_id,
+                    generation,
+                    reason,
+                });
+            }
+        };
+        let outcome = self.attempt(&claimed, claim_began).await;
+        self.record(claimed, permit.generation().clone(), outcome)
+            .await
+    }
+
+    /// Tx B, looked up when its answer was lost.
+    async fn claim(&self, permit: &PublicationPermit) -> Result<ClaimOutcome, RelayError> {
+        let request = ClaimRequest {
+            owner: self.settings.owner.clone(),
+            token: self.entropy.claim_token(),
+            attempt_id: self.entropy.attempt_id(),
+            producer_generation: permit.generation().clone(),
+            lease: self.settings.lease,
+            attempt_budget: self.settings.attempt_budget,
+            maximum_attempts: self.settings.retry.maximum_attempts(),
+            known: Arc::clone(&self.settings.known),
+        };
+        match self.deliveries.claim_next(&request).await {
+            Ok(outcome) => Ok(outcome),
+            Err(ClaimError::OutcomeUnknown(_)) => {
+                let found = self
+                    .deliveries
+                    .find_attempt(&request.token, &request.attempt_id)
+                    .await
+                    .map_err(RelayError::ClaimUnknown)?;
+                // Not there yet may still become a claim whose commit was on its way; its lease
+                // will lapse and the next owner closes its attempt.
+                Ok(match found {
+                    RecordedAttempt::Open(claimed) => ClaimOutcome::Claimed(claimed),
+                    RecordedAttempt::Unknown
+                    | RecordedAttempt::Closed(_)
+                    | RecordedAttempt::Lost => ClaimOutcome::Nothing,
+                })
+            }
+            Err(error) => Err(RelayError::Claim(error)),
+        }
+    }
+
+    /// Checks and sends one claimed record. Never touches the store.
+    async fn attempt(
+        &self,
+        claimed: &ClaimedDelivery,
+        claim_began: MonotonicInstant,
+    ) -> PublicationOutcome {
+        if verify_stored_record(self.codec.as_ref(), &claimed.event).is_err() {
+            return PublicationOutcome::Rejected(PublicationFailure {
+                stage: FailureStage::Serialization,
+                class: FailureClass::RecordIntegrity,
+                disposition: RetryDisposition::OperatorHold,
+            });
+        }
+        let now = self.clock.now();
+        // The lease began after `claim_began`, so this remainder is never too long.
+        let remaining = self.settings.lease.saturating_sub(claim_began.until(now));
+        if remaining < self.settings.attempt_budget {
+            return PublicationOutcome::Rejected(PublicationFailure {
+                stage: FailureStage::LocalAdmission,
+                class: FailureClass::DeadlineExceeded,
+                disposition: RetryDisposition::RetryWithinBudget,
+            });
+        }
+        let request = PublicationRequest {
+            attempt: claimed.attempt.clone(),
+            event: Arc::clone(&claimed.event),
+            deadline: now.plus(self.settings.publish_budget),
+        };
+        self.publisher.publish(&request).await
+    }
+
+    /// Tx C, then the report.
+    async fn record(
+        &self,
+        claimed: ClaimedDelivery,
+        producer_generation: ProducerGeneration,
+        outcome: PublicationOutcome,
+    ) -> Result<RelayTurn, RelayError> {
+        let budget = AttemptBudget {
+            used: claimed.attempt_count,
+        };
+        let decision = decide(
+            &outcome,
+            budget,
+            &self.settings.retry,
+            self.entropy.jitter(),
+        );
+        let record = OutcomeRecord {
+            attempt: claimed.attempt.clone(),
+            owner: claimed.owner.clone(),
+            producer_generation,
+            binding_revision: claimed.event.binding_revision.clone(),
+            outcome,
+            decision,
+        };
+        match self.persist(&record).await? {
+            RecordOutcome::Recorded(state) => Ok(self.report(&claimed, &record, state)),
+            RecordOutcome::Stale => Ok(RelayTurn::Stale {
+                event_id: claimed.attempt.event_id,
+                attempt_id: claimed.attempt.attempt_id,
+            }),
+        }
+    }
+
+    /// Tries Tx C while that can help. After an unanswered commit the store is asked first, and a
+    /// stale answer may only mean that the first commit did happen.
+    async fn persist(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RelayError> {
+        let event_id = &record.attempt.event_id;
+        let mut unanswered = false;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let error = match self.deliveries.record_outcome(record).await {
+                Ok(RecordOutcome::Stale) if unanswered => None,
+                Ok(outcome) => return Ok(outcome),
+                Err(error) => Some(error),
+            };
+            if let Some(RecordError::OutcomeUnknown(_)) | None = error {
+                unanswered = true;
+                let found = self
+                    .deliveries
+                    .find_attempt(&record.attempt.claim_token, &record.attempt.attempt_id)
+                    .await
+                    .map_err(|source| RelayError::RecordUnknown {
+                        event_id: event_id.clone(),
+                        source,
+                    })?;
+                match found {
+                    RecordedAttempt::Closed(state) => return Ok(RecordOutcome::Recorded(state)),
+                    RecordedAttempt::Lost | RecordedAttempt::Unknown => {
+                        return Ok(RecordOutcome::Stale);
+                    }
+                    RecordedAttempt::Open(_) => {}
+                }
+            }
+            if tries >= RECORD_TRIES {
+                return match error {
+                    Some(source) => Err(RelayError::Record {
+                        event_id: event_id.clone(),
+                        source,
+                    }),
+                    None => Ok(RecordOutcome::Stale),
+                };
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        claimed: &ClaimedDelivery,
+        record: &OutcomeRecord,
+        state: DeliveryStateName,
+    ) -> RelayTurn {
+        let report = RelayReport {
+            event_id: claimed.attempt.event_id.clone(),
+            generation: claimed.attempt.generation,
+            contract_id: claimed.event.identities.contract_id.clone(),
+            destination: claimed.event.identities.destination.clone(),
+            attempt_id: claimed.attempt.attempt_id.clone(),
+            attempt_count: claimed.attempt_count,
+            state,
+            certainty: record.outcome.certainty(),
+            failure: record.outcome.failure(),
+        };
+        let reported = self.reporter.report(&report).is_ok();
+        RelayTurn::Persisted {
+            report,
+            disposition: record.outcome.disposition(),
+            reported,
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! and exits with another code.
 #![forbid(unsafe_code)]
 
+mod lanes;
+mod metadata;
 mod process;
 mod services;
 mod wait;
@@ -13,6 +15,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+use lanes::test::TestRun;
+use services::provisioner::Wish;
 
 /// Development tasks of this workspace.
 #[derive(Parser)]
@@ -28,6 +33,27 @@ enum Task {
     Services {
         #[command(subcommand)]
         action: ServicesAction,
+    },
+    /// Run every test on real services, starting and stopping them as needed.
+    Test {
+        /// Take the services from a Docker engine, or fail when none answers.
+        #[arg(long, conflicts_with = "native")]
+        containers: bool,
+        /// Start native services even if a Docker engine answers.
+        #[arg(long)]
+        native: bool,
+        /// Run only the tests of this package; may be repeated.
+        #[arg(short, long)]
+        package: Vec<String>,
+        /// Set by this program when it starts itself again.
+        #[arg(long, hide = true, requires = "containers")]
+        through_socket: bool,
+    },
+    /// Everything that a change must pass: format, clippy, cargo-deny, tests, containers.
+    Ci {
+        /// Run only this part; may be repeated.
+        #[arg(long)]
+        only: Vec<lanes::ci::Part>,
     },
 }
 
@@ -66,5 +92,20 @@ fn run(task: Task) -> Result<bool> {
             ServicesAction::Status { json } => services::status(json),
             ServicesAction::Env => services::environment().map(|()| true),
         },
+        Task::Test {
+            containers,
+            native,
+            package,
+            through_socket,
+        } => lanes::test::run(&TestRun {
+            wish: match (containers, native) {
+                (true, _) => Wish::Containers,
+                (_, true) => Wish::Native,
+                _ => Wish::Any,
+            },
+            packages: package,
+            through_socket,
+        }),
+        Task::Ci { only } => lanes::ci::run(&only),
     }
 }

@@ -190,7 +190,9 @@ mod tests {
         )
         .unwrap();
         assert!(identity.is_alive());
-        let stopped = identity.stop(Signal::TERM, Duration::from_secs(20)).unwrap();
+        let stopped = identity
+            .stop(Signal::TERM, Duration::from_secs(20))
+            .unwrap();
         assert_eq!(stopped, Stopped::Ended);
         assert!(!identity.is_alive());
     }

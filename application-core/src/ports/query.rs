@@ -67,6 +67,15 @@ pub trait OutboxQueryPort: Send + Sync {
     /// [`QueryError`].
     async fn counts(&self) -> Result<OutboxCounts, QueryError>;
 
+    /// The current delivery of one event; `None` when there is no such event or no delivery.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    async fn find_delivery(
+        &self,
+        event_id: &EventId,
+    ) -> Result<Option<DeliverySummary>, QueryError>;
+
     /// Current deliveries by event id, after the given one; `limit` is 1 to 1,000.
     ///
     /// # Errors

@@ -8,10 +8,8 @@
 
 mod chain;
 mod checksum;
-mod instant;
 mod sequence;
 
 pub use chain::{ChainBreak, ChainHead, Link};
 pub use checksum::Checksum;
-pub use instant::{EpochInstant, InstantOutOfRange};
 pub use sequence::{Sequence, SequenceOutOfRange};

@@ -3,7 +3,7 @@
 //! Invariant: when this process is told to stop, the command and everything it started are
 //! told too, and the lane counts as failed.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -110,7 +110,10 @@ fn run_and_count(command: &mut Command, interruption: &Interruption) -> Result<(
         .process_group(0)
         .spawn()
         .with_context(|| format!("start {}", command.get_program().display()))?;
-    let stdout = child.stdout.take().ok_or_else(|| anyhow!("no standard output"))?;
+    let stdout = child
+        .stdout
+        .take()
+        .ok_or_else(|| anyhow!("no standard output"))?;
     let reader = std::thread::spawn(move || show_and_count(stdout));
     let ended = wait::until("the end of a lane", Duration::from_secs(3 * 3600), || {
         if interruption.happened() {
@@ -133,14 +136,18 @@ fn show_and_count(stdout: std::process::ChildStdout) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut reader = BufReader::new(stdout);
     let mut line = Vec::new();
-    let mut terminal = std::io::stdout().lock();
     loop {
         line.clear();
-        if reader.read_until(b'\n', &mut line).context("read a lane's output")? == 0 {
+        if reader
+            .read_until(b'\n', &mut line)
+            .context("read a lane's output")?
+            == 0
+        {
             return Ok(tally);
         }
-        terminal.write_all(&line).context("show a lane's output")?;
-        tally.read_line(String::from_utf8_lossy(&line).trim_end());
+        let text = String::from_utf8_lossy(&line);
+        print!("{text}");
+        tally.read_line(text.trim_end());
     }
 }
 
@@ -180,7 +187,13 @@ mod tests {
     #[test]
     fn a_lane_counts_what_its_command_prints() {
         let line = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured";
-        let result = run("x", &mut shell(&format!("echo '{line}'")), Counting::Tests, &never()).unwrap();
+        let result = run(
+            "x",
+            &mut shell(&format!("echo '{line}'")),
+            Counting::Tests,
+            &never(),
+        )
+        .unwrap();
         assert!(result.passed);
         assert_eq!(result.tally.passed, 3);
     }
@@ -190,7 +203,11 @@ mod tests {
         let result = run("x", &mut shell("true"), Counting::Tests, &never()).unwrap();
         assert!(!result.passed);
         assert_eq!(result.tally.failed, 1);
-        assert!(run("x", &mut shell("true"), Counting::OptionalTests, &never()).unwrap().passed);
+        assert!(
+            run("x", &mut shell("true"), Counting::OptionalTests, &never())
+                .unwrap()
+                .passed
+        );
     }
 
     #[test]
@@ -199,7 +216,14 @@ mod tests {
         let script = format!("echo '{line}'; exit 1");
         let result = run("x", &mut shell(&script), Counting::Tests, &never()).unwrap();
         assert!(!result.passed);
-        assert_eq!(result.tally, Tally { passed: 3, failed: 1, ignored: 0 });
+        assert_eq!(
+            result.tally,
+            Tally {
+                passed: 3,
+                failed: 1,
+                ignored: 0
+            }
+        );
     }
 
     #[test]
@@ -220,9 +244,16 @@ mod tests {
         let result = run("x", &mut shell(&script), Counting::OneCheck, &interruption).unwrap();
         trigger.join().unwrap();
         assert!(!result.passed);
-        let pid = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+        let pid = std::fs::read_to_string(&pid_file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         wait::until("the grandchild's end", Duration::from_secs(20), || {
-            Ok(crate::process::ProcessIdentity::of(pid).map_or(true, |process| !process.is_alive()))
+            Ok(
+                crate::process::ProcessIdentity::of(pid)
+                    .map_or(true, |process| !process.is_alive()),
+            )
         })
         .unwrap();
     }

@@ -10,7 +10,11 @@ use super::tally::Tally;
 
 /// The table, and whether every lane passed.
 pub(crate) fn table(results: &[LaneResult]) -> (String, bool) {
-    let width = results.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);
+    let width = results
+        .iter()
+        .map(|lane| lane.name.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut text = String::from("\n=== summary\n");
     let mut total = Tally::default();
     for lane in results {
@@ -26,7 +30,10 @@ pub(crate) fn table(results: &[LaneResult]) -> (String, bool) {
         );
     }
     let _ = write!(text, "{total}");
-    (text, !results.is_empty() && results.iter().all(|lane| lane.passed))
+    (
+        text,
+        !results.is_empty() && results.iter().all(|lane| lane.passed),
+    )
 }
 
 #[cfg(test)]
@@ -47,8 +54,24 @@ mod tests {
     #[test]
     fn the_last_line_is_the_sum() {
         let (text, passed) = table(&[
-            lane("tests", true, Tally { passed: 5, failed: 0, ignored: 0 }),
-            lane("docs", false, Tally { passed: 1, failed: 2, ignored: 0 }),
+            lane(
+                "tests",
+                true,
+                Tally {
+                    passed: 5,
+                    failed: 0,
+                    ignored: 0,
+                },
+            ),
+            lane(
+                "docs",
+                false,
+                Tally {
+                    passed: 1,
+                    failed: 2,
+                    ignored: 0,
+                },
+            ),
         ]);
         assert!(!passed);
         assert_eq!(text.lines().last(), Some("6 passed, 2 failed"));

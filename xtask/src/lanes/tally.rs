@@ -81,7 +81,14 @@ mod tests {
         ] {
             tally.read_line(line);
         }
-        assert_eq!(tally, Tally { passed: 6, failed: 1, ignored: 1 });
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 6,
+                failed: 1,
+                ignored: 1
+            }
+        );
         assert_eq!(tally.to_string(), "6 passed, 1 failed, 1 skipped");
     }
 

@@ -36,12 +36,20 @@ impl Account {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::Caller);
         }
-        let setpriv = required_program("setpriv", "util-linux, which starts PostgreSQL as another user")?;
+        let setpriv = required_program(
+            "setpriv",
+            "util-linux, which starts PostgreSQL as another user",
+        )?;
         let passwd = std::fs::read_to_string("/etc/passwd").context("read /etc/passwd")?;
         for name in ["postgres", "nobody"] {
             if let Some((uid, gid)) = ids_of(&passwd, name) {
                 let name = name.to_owned();
-                return Ok(Self::Other { name, uid, gid, setpriv });
+                return Ok(Self::Other {
+                    name,
+                    uid,
+                    gid,
+                    setpriv,
+                });
             }
         }
         bail!("PostgreSQL refuses to run as root, and neither postgres nor nobody is a user here")
@@ -51,7 +59,9 @@ impl Account {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = match self {
             Self::Caller => Command::new(program),
-            Self::Other { uid, gid, setpriv, .. } => {
+            Self::Other {
+                uid, gid, setpriv, ..
+            } => {
                 let mut command = Command::new(setpriv);
                 command
                     .args([format!("--reuid={uid}"), format!("--regid={gid}")])

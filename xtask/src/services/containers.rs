@@ -67,12 +67,22 @@ fn start_postgres(host: &str, local: bool) -> Result<(Container<GenericImage>, S
         .with_wait_for(WaitFor::Nothing)
         .with_env_var("POSTGRES_PASSWORD", &password)
         .with_env_var("POSTGRES_DB", DATABASE)
-        .with_cmd(["postgres", "-c", "wal_level=logical", "-c", "max_connections=200"]);
-    let container = publish(request, port, 5432, local).start().context("start PostgreSQL")?;
+        .with_cmd([
+            "postgres",
+            "-c",
+            "wal_level=logical",
+            "-c",
+            "max_connections=200",
+        ]);
+    let container = publish(request, port, 5432, local)
+        .start()
+        .context("start PostgreSQL")?;
     let address = format!("{host}:{port}");
     // The image starts a server without TCP to initialize and then the real one, so the first
     // answer over TCP comes from the real one.
-    await_answer("PostgreSQL", &container, || probe::postgres_answers(&address))?;
+    await_answer("PostgreSQL", &container, || {
+        probe::postgres_answers(&address)
+    })?;
     let url = format!("postgres://postgres:{password}@{address}/{DATABASE}");
     Ok((container, url))
 }
@@ -93,7 +103,10 @@ fn start_kafka(
     for (key, value) in [
         ("KAFKA_NODE_ID", "1"),
         ("KAFKA_PROCESS_ROLES", "broker,controller"),
-        ("KAFKA_LISTENERS", "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"),
+        (
+            "KAFKA_LISTENERS",
+            "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093",
+        ),
         ("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER"),
         ("KAFKA_INTER_BROKER_LISTENER_NAME", "PLAINTEXT"),
         (
@@ -111,7 +124,9 @@ fn start_kafka(
     ] {
         request = request.with_env_var(key, value);
     }
-    let container = publish(request, port, 9092, local).start().context("start Kafka")?;
+    let container = publish(request, port, 9092, local)
+        .start()
+        .context("start Kafka")?;
     await_answer("Kafka", &container, || probe::kafka_answers(&bootstrap))?;
     kafka::create_topic(&kafka::java()?, classpath, &bootstrap)?;
     Ok((container, bootstrap))
@@ -126,7 +141,10 @@ fn publish(
     request
         .with_mapped_port(host_port, container_port.tcp())
         .with_host_config_modifier(move |config| {
-            let bindings = config.port_bindings.iter_mut().flat_map(|map| map.values_mut());
+            let bindings = config
+                .port_bindings
+                .iter_mut()
+                .flat_map(|map| map.values_mut());
             for binding in bindings.flatten().flatten() {
                 if local {
                     binding.host_ip = Some("127.0.0.1".to_owned());
@@ -140,12 +158,16 @@ fn await_answer(
     container: &Container<GenericImage>,
     answers: impl Fn() -> bool,
 ) -> Result<()> {
-    let answered = wait::until(&format!("{what} answering"), Duration::from_secs(120), || {
-        if !container.is_running().context("look at a container")? {
-            bail!("the container of {what} ended");
-        }
-        Ok(answers())
-    });
+    let answered = wait::until(
+        &format!("{what} answering"),
+        Duration::from_secs(120),
+        || {
+            if !container.is_running().context("look at a container")? {
+                bail!("the container of {what} ended");
+            }
+            Ok(answers())
+        },
+    );
     answered.map_err(|error| {
         let mut said = container.stdout_to_vec().unwrap_or_default();
         said.extend(container.stderr_to_vec().unwrap_or_default());

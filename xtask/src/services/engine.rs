@@ -9,8 +9,9 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -44,7 +45,9 @@ impl EngineAddress {
         if let Some(path) = value.strip_prefix("unix://") {
             return Some(Self::Unix(PathBuf::from(path)));
         }
-        let rest = value.strip_prefix("tcp://").or_else(|| value.strip_prefix("http://"))?;
+        let rest = value
+            .strip_prefix("tcp://")
+            .or_else(|| value.strip_prefix("http://"))?;
         Some(Self::Tcp(rest.trim_end_matches('/').to_owned()))
     }
 
@@ -65,7 +68,13 @@ impl EngineAddress {
         };
         let answer = ask().ok()?;
         answer.starts_with("HTTP/1.1 200").then_some(())?;
-        parse_version(answer.split("\"ApiVersion\":\"").nth(1)?.split('"').next()?)
+        parse_version(
+            answer
+                .split("\"ApiVersion\":\"")
+                .nth(1)?
+                .split('"')
+                .next()?,
+        )
     }
 
     fn connect(&self) -> Result<Stream> {
@@ -96,12 +105,15 @@ impl Downgrade {
     /// Opens the socket in a folder that only this user can enter; threads serve it until the
     /// process ends.
     pub(crate) fn start(engine: EngineAddress, offered: ApiVersion) -> Result<Self> {
-        let name = format!("countersign-engine-{:016x}", u64::from_le_bytes(probe::random_bytes()?));
+        let name = format!(
+            "countersign-engine-{:016x}",
+            u64::from_le_bytes(probe::random_bytes()?)
+        );
         let folder = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new()
             .create(&folder)
             .with_context(|| format!("create {}", folder.display()))?;
-        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700))
             .context("close the folder to others")?;
         let socket = folder.join("docker.sock");
         let listener = UnixListener::bind(&socket)
@@ -165,7 +177,10 @@ fn read_head(reader: &mut impl std::io::BufRead) -> Result<Option<String>> {
     let mut head = String::new();
     loop {
         let before = head.len();
-        let read = reader.take(65_536).read_line(&mut head).context("read a request")?;
+        let read = reader
+            .take(65_536)
+            .read_line(&mut head)
+            .context("read a request")?;
         if read == 0 {
             if head.is_empty() {
                 return Ok(None);
@@ -201,7 +216,10 @@ fn rewrite_request_line(line: &str, offered: ApiVersion) -> String {
     let Some((method, rest)) = line.split_once(' ') else {
         return line.to_owned();
     };
-    let Some((version, path)) = rest.strip_prefix("/v").and_then(|rest| rest.split_once('/')) else {
+    let Some((version, path)) = rest
+        .strip_prefix("/v")
+        .and_then(|rest| rest.split_once('/'))
+    else {
         return line.to_owned();
     };
     match parse_version(version) {
@@ -211,7 +229,8 @@ fn rewrite_request_line(line: &str, offered: ApiVersion) -> String {
 }
 
 fn is_header(line: &str, name: &str) -> bool {
-    line.split_once(':').is_some_and(|(found, _)| found.trim().eq_ignore_ascii_case(name))
+    line.split_once(':')
+        .is_some_and(|(found, _)| found.trim().eq_ignore_ascii_case(name))
 }
 
 fn parse_version(text: &str) -> Option<ApiVersion> {
@@ -285,20 +304,25 @@ impl Stream {
     }
 }
 
-/// Whether the socket file of an address exists, for a message that explains a missing engine.
-pub(crate) fn socket_exists(address: &EngineAddress) -> bool {
-    matches!(address, EngineAddress::Unix(path) if Path::new(path).exists())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_a_newer_version_is_lowered() {
-        let lowered = rewrite_request_line("POST /v1.53/containers/create?name=v1.53 HTTP/1.1\r\n", (1, 41));
-        assert_eq!(lowered, "POST /v1.41/containers/create?name=v1.53 HTTP/1.1\r\n");
-        for kept in ["GET /v1.40/info HTTP/1.1\r\n", "GET /_ping HTTP/1.1\r\n", "GET /vol/x HTTP/1.1\r\n"] {
+        let lowered = rewrite_request_line(
+            "POST /v1.53/containers/create?name=v1.53 HTTP/1.1\r\n",
+            (1, 41),
+        );
+        assert_eq!(
+            lowered,
+            "POST /v1.41/containers/create?name=v1.53 HTTP/1.1\r\n"
+        );
+        for kept in [
+            "GET /v1.40/info HTTP/1.1\r\n",
+            "GET /_ping HTTP/1.1\r\n",
+            "GET /vol/x HTTP/1.1\r\n",
+        ] {
             assert_eq!(rewrite_request_line(kept, (1, 41)), kept);
         }
     }
@@ -310,8 +334,12 @@ mod tests {
             rewrite_head(plain, (1, 41)),
             "GET /v1.41/info HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n"
         );
-        let upgrade = "POST /v1.53/exec/1/start HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
-        assert_eq!(rewrite_head(upgrade, (1, 41)), upgrade.replace("1.53", "1.41"));
+        let upgrade =
+            "POST /v1.53/exec/1/start HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
+        assert_eq!(
+            rewrite_head(upgrade, (1, 41)),
+            upgrade.replace("1.53", "1.41")
+        );
     }
 
     #[test]
@@ -331,7 +359,12 @@ mod tests {
         let mut client = socket.address().connect().unwrap();
         client.write(b"GET /v9.9/info HTTP/1.1\r\n\r\n").unwrap();
         assert_eq!(client.read_to_end().unwrap(), "HTTP/1.1 200 OK\r\n\r\nbody");
-        assert!(engine.join().unwrap().starts_with("GET /v1.41/info HTTP/1.1\r\n"));
+        assert!(
+            engine
+                .join()
+                .unwrap()
+                .starts_with("GET /v1.41/info HTTP/1.1\r\n")
+        );
     }
 
     #[test]

@@ -22,7 +22,12 @@ pub(crate) const TOPIC: &str = "portfolio.domain-events.v1";
 pub(crate) const PARTITIONS: u16 = 3;
 
 /// Formats fresh storage, starts the broker and creates [`TOPIC`].
-pub(crate) fn start(home: &ServicesHome, libs: &Path, lock: &KafkaLock, taken: &[u16]) -> Result<Service> {
+pub(crate) fn start(
+    home: &ServicesHome,
+    libs: &Path,
+    lock: &KafkaLock,
+    taken: &[u16],
+) -> Result<Service> {
     let run = home.run().join("kafka");
     if run.exists() {
         std::fs::remove_dir_all(&run).context("remove old Kafka data")?;
@@ -53,7 +58,10 @@ pub(crate) fn start(home: &ServicesHome, libs: &Path, lock: &KafkaLock, taken: &
     let process = spawn_detached(
         Command::new(&java)
             .args(["-Xmx400m", "-Xms128m", "-XX:+UseSerialGC"])
-            .arg(format!("-Dlog4j2.configurationFile=file:{}", logging.display()))
+            .arg(format!(
+                "-Dlog4j2.configurationFile=file:{}",
+                logging.display()
+            ))
             .args(["-cp", &classpath, "kafka.Kafka"])
             .arg(&properties)
             .current_dir(&run),
@@ -85,7 +93,12 @@ pub(crate) fn create_topic(java: &Path, classpath: &str, bootstrap: &str) -> Res
     run_quietly(
         tool(java, classpath)
             .arg("org.apache.kafka.tools.TopicCommand")
-            .args(["--bootstrap-server", bootstrap, "--create", "--if-not-exists"])
+            .args([
+                "--bootstrap-server",
+                bootstrap,
+                "--create",
+                "--if-not-exists",
+            ])
             .args(["--topic", TOPIC, "--replication-factor", "1"])
             .args(["--partitions", &PARTITIONS.to_string()]),
         "create the local profile's topic",
@@ -190,8 +203,14 @@ mod tests {
 
     #[test]
     fn the_java_version_is_read_from_what_java_says() {
-        assert_eq!(major_version("openjdk version \"17.0.15\" 2025-04-15"), Some(17));
-        assert_eq!(major_version("openjdk version \"25-ea\" 2025-09-16"), Some(25));
+        assert_eq!(
+            major_version("openjdk version \"17.0.15\" 2025-04-15"),
+            Some(17)
+        );
+        assert_eq!(
+            major_version("openjdk version \"25-ea\" 2025-09-16"),
+            Some(25)
+        );
         assert_eq!(major_version("java version \"1.8.0_202\""), Some(1));
         assert_eq!(major_version("nothing"), None);
     }

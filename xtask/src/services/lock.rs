@@ -76,7 +76,10 @@ pub(crate) fn verify_folder(folder: &Path, expected: &BTreeMap<String, String>) 
     for (name, hash) in expected {
         let path = folder.join(name);
         if !path.is_file() {
-            bail!("{} is missing; xtask/services.lock.toml pins it", path.display());
+            bail!(
+                "{} is missing; xtask/services.lock.toml pins it",
+                path.display()
+            );
         }
         verify_file(&path, hash)?;
     }
@@ -94,8 +97,7 @@ pub(crate) fn verify_folder(folder: &Path, expected: &BTreeMap<String, String>) 
 }
 
 fn sha256_of(path: &Path) -> Result<String> {
-    let mut file =
-        std::fs::File::open(path).with_context(|| format!("open {}", path.display()))?;
+    let mut file = std::fs::File::open(path).with_context(|| format!("open {}", path.display()))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {

@@ -5,15 +5,20 @@
 //! looked for by name.
 
 mod account;
+#[cfg(feature = "containers")]
+pub(crate) mod containers;
 mod download;
-pub(crate) mod kafka;
-pub(crate) mod lock;
+pub(crate) mod engine;
+mod kafka;
+pub(crate) mod local_engine;
+mod lock;
 mod native;
 mod postgres;
 pub(crate) mod probe;
+pub(crate) mod provisioner;
 mod state;
 
-pub(crate) use native::{down, environment, kafka_classpath, status, up};
+pub(crate) use native::{Up, down, endpoints, environment, kafka_classpath, status, up};
 pub(crate) use state::Owner;
 
 /// Where the tests find the services; exported to them as environment variables.

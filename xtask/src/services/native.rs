@@ -32,7 +32,10 @@ pub(crate) fn up(owner: Owner) -> Result<Up> {
         if dead.is_empty() {
             return adopt(&home, state, owner);
         }
-        println!("{} gone since the last start; begin afresh", dead.join(" and "));
+        println!(
+            "{} gone since the last start; begin afresh",
+            dead.join(" and ")
+        );
         stop(&home, &state)?;
     }
     start(&home, owner)?;
@@ -73,7 +76,7 @@ fn start(home: &ServicesHome, owner: Owner) -> Result<()> {
         Err(error) => {
             let process = database.service.process;
             process.stop(Signal::INT, Duration::from_secs(20))?;
-            for folder in database.borrowed_folder {
+            if let Some(folder) = database.borrowed_folder {
                 std::fs::remove_dir_all(folder).context("remove the borrowed folder")?;
             }
             home.forget()?;
@@ -88,7 +91,8 @@ fn start(home: &ServicesHome, owner: Owner) -> Result<()> {
         borrowed_folders: database.borrowed_folder.into_iter().collect(),
     };
     home.store(&state)?;
-    std::fs::write(home.endpoints(), endpoints_file(home, &state)).context("write the endpoints")?;
+    std::fs::write(home.endpoints(), endpoints_file(home, &state))
+        .context("write the endpoints")?;
     describe(home, &state, "started");
     Ok(())
 }
@@ -108,9 +112,15 @@ pub(crate) fn down() -> Result<()> {
 
 fn stop(home: &ServicesHome, state: &State) -> Result<()> {
     // Kafka first: it takes longer, and nothing in PostgreSQL waits for it.
-    let broker = state.kafka.process.stop(Signal::TERM, Duration::from_secs(30))?;
+    let broker = state
+        .kafka
+        .process
+        .stop(Signal::TERM, Duration::from_secs(30))?;
     // SIGINT is PostgreSQL's fast shutdown: it ends the sessions instead of waiting for them.
-    let database = state.postgres.process.stop(Signal::INT, Duration::from_secs(30))?;
+    let database = state
+        .postgres
+        .process
+        .stop(Signal::INT, Duration::from_secs(30))?;
     for (name, stopped) in [("kafka", broker), ("postgres", database)] {
         let how = match stopped {
             Stopped::AlreadyGone => "was gone already",
@@ -169,7 +179,9 @@ pub(crate) fn status(as_json: bool) -> Result<bool> {
             );
         }
     }
-    let running = services.iter().all(|service| service["condition"] == "running");
+    let running = services
+        .iter()
+        .all(|service| service["condition"] == "running");
     if as_json {
         println!("{}", json!({"running": running, "services": services}));
     }
@@ -179,17 +191,27 @@ pub(crate) fn status(as_json: bool) -> Result<bool> {
 /// Prints the exports that the tests need; the password stays in its file.
 pub(crate) fn environment() -> Result<()> {
     let home = ServicesHome::from_environment()?;
-    let state = home.load()?.ok_or_else(|| anyhow!("no services run here"))?;
-    println!("export {POSTGRES_URL}=\"$(cat '{}')\"", home.postgres_url_file().display());
+    let state = home
+        .load()?
+        .ok_or_else(|| anyhow!("no services run here"))?;
+    println!(
+        "export {POSTGRES_URL}=\"$(cat '{}')\"",
+        home.postgres_url_file().display()
+    );
     println!("export {KAFKA_BOOTSTRAP}='127.0.0.1:{}'", state.kafka.port);
-    println!("export {KAFKA_CLASSPATH}='{}/*'", state.kafka_libs.display());
+    println!(
+        "export {KAFKA_CLASSPATH}='{}/*'",
+        state.kafka_libs.display()
+    );
     Ok(())
 }
 
 /// Where the running native services are.
 pub(crate) fn endpoints() -> Result<Endpoints> {
     let home = ServicesHome::from_environment()?;
-    let state = home.load()?.ok_or_else(|| anyhow!("no services run here"))?;
+    let state = home
+        .load()?
+        .ok_or_else(|| anyhow!("no services run here"))?;
     let dead = state.dead();
     if !dead.is_empty() {
         bail!("{} is dead", dead.join(" and "));
@@ -231,6 +253,10 @@ fn describe(home: &ServicesHome, state: &State, what: &str) {
             service.version, service.port, service.process.pid
         );
     }
-    println!("topic {} with {} partitions", kafka::TOPIC, kafka::PARTITIONS);
+    println!(
+        "topic {} with {} partitions",
+        kafka::TOPIC,
+        kafka::PARTITIONS
+    );
     println!("endpoints in {}", home.endpoints().display());
 }

@@ -64,7 +64,10 @@ impl Place {
                 borrowed: None,
             });
         }
-        let name = format!("countersign-services-{:016x}", u64::from_le_bytes(probe::random_bytes()?));
+        let name = format!(
+            "countersign-services-{:016x}",
+            u64::from_le_bytes(probe::random_bytes()?)
+        );
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
         println!(
@@ -119,12 +122,16 @@ fn start_in(
         server.args(["-c", setting]);
     }
     let process = spawn_detached(&mut server, &log)?;
-    let ready = wait::until("PostgreSQL accepting connections", Duration::from_secs(60), || {
-        if !process.is_alive() {
-            bail!("PostgreSQL ended");
-        }
-        Ok(is_ready(&data) && probe::postgres_answers(&format!("127.0.0.1:{port}")))
-    });
+    let ready = wait::until(
+        "PostgreSQL accepting connections",
+        Duration::from_secs(60),
+        || {
+            if !process.is_alive() {
+                bail!("PostgreSQL ended");
+            }
+            Ok(is_ready(&data) && probe::postgres_answers(&format!("127.0.0.1:{port}")))
+        },
+    );
     if let Err(error) = ready {
         process.stop(rustix::process::Signal::INT, Duration::from_secs(10))?;
         return Err(error.context(log_tail(&log)));
@@ -187,8 +194,11 @@ fn initialize(place: &Place, account: &Account, data: &Path, password: &str) -> 
 /// The eighth line of `postmaster.pid` is `ready` once connections are accepted
 /// (`PM_STATUS_READY` in PostgreSQL's `pidfile.h`).
 fn is_ready(data: &Path) -> bool {
-    std::fs::read_to_string(data.join("postmaster.pid"))
-        .is_ok_and(|file| file.lines().nth(7).is_some_and(|line| line.trim() == "ready"))
+    std::fs::read_to_string(data.join("postmaster.pid")).is_ok_and(|file| {
+        file.lines()
+            .nth(7)
+            .is_some_and(|line| line.trim() == "ready")
+    })
 }
 
 fn write_secret(path: &Path, secret: &str) -> Result<()> {

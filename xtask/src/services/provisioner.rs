@@ -47,7 +47,9 @@ impl Provisioner {
             Self::Engine(address, (major, minor)) => println!(
                 "services: containers of the Docker engine at {address} (API {major}.{minor})"
             ),
-            Self::Native if wish == Wish::Native => println!("services: native processes, as asked"),
+            Self::Native if wish == Wish::Native => {
+                println!("services: native processes, as asked")
+            }
             Self::Native => println!("services: native processes; no Docker engine answers"),
         }
         Ok(chosen)
@@ -86,8 +88,12 @@ fn decide(
             Some((address, version)) => Provisioner::Engine(address, version),
             None => Provisioner::Native,
         }),
-        (Some(_), None) => bail!("{POSTGRES_URL} is set but {KAFKA_BOOTSTRAP} is not: set both or none"),
-        (None, Some(_)) => bail!("{KAFKA_BOOTSTRAP} is set but {POSTGRES_URL} is not: set both or none"),
+        (Some(_), None) => {
+            bail!("{POSTGRES_URL} is set but {KAFKA_BOOTSTRAP} is not: set both or none")
+        }
+        (None, Some(_)) => {
+            bail!("{KAFKA_BOOTSTRAP} is set but {POSTGRES_URL} is not: set both or none")
+        }
     }
 }
 

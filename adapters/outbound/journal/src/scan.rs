@@ -51,7 +51,7 @@ impl Source for File {
     }
 }
 
-impl<S: Source> Source for &S {
+impl<S: Source + ?Sized> Source for &S {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         (**self).read_at(buffer, offset)
     }

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use domain_core::journal::{EpochInstant, InstantOutOfRange};
+use domain_core::instant::{InstantError, OccurredAt};
 
 use crate::pde::{self, Reader, Value};
 use crate::record::{EventType, EventVersion};
@@ -75,7 +75,7 @@ pub enum Error {
         name: &'static str,
         /// The part and its range.
         #[source]
-        source: InstantOutOfRange,
+        source: InstantError,
     },
     /// Values follow the last one of the schema.
     #[error("the payload has more than {expected} values")]
@@ -183,12 +183,12 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// [`Error`] when they are not, or out of range.
-    pub fn instant(&mut self, name: &'static str) -> Result<EpochInstant, Error> {
+    pub fn instant(&mut self, name: &'static str) -> Result<OccurredAt, Error> {
         let seconds = self.signed(name)?;
         let nanos = self.signed(name)?;
         let nanos =
             u32::try_from(nanos).map_err(|_| field(name, "a nano-of-second of 0 to 999999999"))?;
-        EpochInstant::new(seconds, nanos).map_err(|source| Error::Instant { name, source })
+        OccurredAt::new(seconds, nanos).map_err(|source| Error::Instant { name, source })
     }
 
     /// Required bytes.

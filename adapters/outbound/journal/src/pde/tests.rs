@@ -200,7 +200,7 @@ fn nesting_is_bounded() {
     let nested = |levels: usize| {
         (0..levels).fold(Vec::new(), |inner, _| {
             let mut encoder = Encoder::new();
-            encoder.object(|e| _ = e.bytes.extend_from_slice(&inner));
+            encoder.object(|e| rewrite(Reader::new(&inner), e));
             encoder.into_bytes()
         })
     };

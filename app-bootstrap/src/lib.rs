@@ -1,2 +1,6 @@
-//! Composition root and the countersign binary.
+//! Composition root of countersign: one profile becomes one running tuple.
+//!
+//! Invariant: only this crate knows adapters; no policy lives here, only wiring and loops.
 #![forbid(unsafe_code)]
+
+pub mod config;

@@ -1,0 +1,117 @@
+//! The capability cards that exist and the tuples they make.
+//!
+//! Invariant: a process is one listed tuple, card by card; nothing is inferred (requirement 004
+//! §10). A tuple that is not promoted says so.
+
+/// One card of a tuple, under the profile key that selects it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Card {
+    /// The key that selects it.
+    pub key: &'static str,
+    /// Its id.
+    pub id: &'static str,
+}
+
+/// The tuples that this build can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tuple {
+    /// SQLite and the journal: development and single-node use, never promoted.
+    Embedded,
+    /// PostgreSQL and Kafka without transport security: development, never promoted.
+    LocalKafka,
+}
+
+const fn card(key: &'static str, id: &'static str) -> Card {
+    Card { key, id }
+}
+
+const EMBEDDED: &[Card] = &[
+    card(
+        "publication.semantic-profile",
+        "messaging-outbox-publish.v1",
+    ),
+    card("publication.producer-profile", "journal-acknowledged.v1"),
+    card("outbox.polling-profile", "sqlite-polling-outbox.v1"),
+    card("outbox.claim-profile", "sqlite-single-writer-claim.v1"),
+    card(
+        "publication.serialization-profile",
+        "json-schema-envelope.v1",
+    ),
+    card("publication.topic-profile", "local-journal-file.v1"),
+    card("journal.security-profile", "no-network.v1"),
+    card(
+        "publication.ordering-profile",
+        "per-key-normal-path-sequence-detectable.v1",
+    ),
+    card(
+        "outbox.transaction-resource-profile",
+        "same-sqlite-transaction-resource.v1",
+    ),
+    card(
+        "outbox.operator-control-profile",
+        "operator-control-none-development.v1",
+    ),
+];
+
+const LOCAL_KAFKA: &[Card] = &[
+    card(
+        "publication.semantic-profile",
+        "messaging-outbox-publish.v1",
+    ),
+    card(
+        "publication.producer-profile",
+        "kafka-rdkafka-acknowledged-idempotent.v1",
+    ),
+    card("outbox.polling-profile", "postgresql-polling-outbox.v2"),
+    card("outbox.claim-profile", "postgresql-per-record-jit-claim.v1"),
+    card(
+        "publication.serialization-profile",
+        "json-schema-envelope.v1",
+    ),
+    card("publication.topic-profile", "external-topic-validated.v1"),
+    card("kafka.security-profile", "local-plaintext.v1"),
+    card(
+        "publication.compression-profile",
+        "kafka-compression-none.v1",
+    ),
+    card(
+        "publication.ordering-profile",
+        "per-key-normal-path-sequence-detectable.v1",
+    ),
+    card(
+        "outbox.transaction-resource-profile",
+        "same-postgresql-transaction-resource.v1",
+    ),
+    card(
+        "outbox.operator-control-profile",
+        "operator-control-none-development.v1",
+    ),
+];
+
+impl Tuple {
+    /// Every tuple.
+    pub const ALL: [Self; 2] = [Self::Embedded, Self::LocalKafka];
+
+    /// Its cards.
+    pub fn cards(self) -> &'static [Card] {
+        match self {
+            Self::Embedded => EMBEDDED,
+            Self::LocalKafka => LOCAL_KAFKA,
+        }
+    }
+
+    /// The card id under a key.
+    pub fn card(self, key: &str) -> Option<&'static str> {
+        self.cards()
+            .iter()
+            .find(|card| card.key == key)
+            .map(|card| card.id)
+    }
+
+    /// The tuple whose producer card this is; the other cards must then match exactly.
+    pub(super) fn of_producer(id: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|tuple| tuple.card("publication.producer-profile") == Some(id))
+    }
+}

@@ -1,0 +1,59 @@
+//! Which file, and which key below `app.messaging`.
+//!
+//! Invariant: every refusal of the compiler is made here, so each names file and key.
+
+use super::super::error::ConfigError;
+use super::super::units;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names keys relative to `app.messaging`.
+pub(super) struct Origin<'f> {
+    pub(super) file: &'f Path,
+}
+
+impl Origin<'_> {
+    pub(super) fn refuse(&self, key: &str, rule: impl Into<String>) -> ConfigError {
+        ConfigError::new(self.file, format!("app.messaging.{key}"), rule)
+    }
+
+    pub(super) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, ConfigError> {
+        value.ok_or_else(|| self.refuse(key, "is required while expected-state is ACTIVE"))
+    }
+
+    pub(super) fn duration(&self, key: &str, text: &str) -> Result<Duration, ConfigError> {
+        units::duration(text).map_err(|rule| self.refuse(key, rule))
+    }
+
+    pub(super) fn count(
+        &self,
+        key: &str,
+        value: i64,
+        minimum: i64,
+        maximum: i64,
+    ) -> Result<u32, ConfigError> {
+        units::count(value, minimum, maximum).map_err(|rule| self.refuse(key, rule))
+    }
+
+    /// Paths are relative to the profile's folder.
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    pub(super) fn at_least(
+        &self,
+        key: &str,
+        value: Duration,
+        least: Duration,
+        inequality: &str,
+    ) -> Result<(), ConfigError> {
+        if value >= least {
+            Ok(())
+        } else {
+            Err(self.refuse(
+                key,
+                format!("is {value:?}, but {inequality} needs at least {least:?}"),
+            ))
+        }
+    }
+}

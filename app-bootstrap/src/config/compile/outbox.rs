@@ -1,0 +1,79 @@
+//! Outbox and relay: lease, budgets, attempts.
+//!
+//! Invariant: attempt budget covers the publication and its recording, and the lease outlasts the
+//! attempt (requirement 004 §§16.6, 18.8).
+
+use super::super::cards::Tuple;
+use super::super::error::ConfigError;
+use super::super::profile::OutboxProfile;
+use super::super::raw::RawOutbox;
+use super::origin::Origin;
+use super::provider::Timing;
+use domain_core::identity::TransactionResourceId;
+use domain_core::publication::RetryPolicy;
+use std::time::Duration;
+
+/// What Tx C may take after the publication ended.
+const RECORD_RESERVE: Duration = Duration::from_secs(2);
+/// What a lease must outlast its attempt by, for scheduling and the claim's own commit.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
+pub(super) fn compile(
+    at: &Origin<'_>,
+    tuple: Tuple,
+    raw: &RawOutbox,
+    timing: &Timing,
+) -> Result<OutboxProfile, ConfigError> {
+    let attempts = at.count(
+        "outbox.maximum-relay-attempts",
+        raw.maximum_relay_attempts,
+        1,
+        1000,
+    )?;
+    let profile = OutboxProfile {
+        transaction_resource_id: raw
+            .transaction_resource_id
+            .as_deref()
+            .map(|id| {
+                TransactionResourceId::parse(id)
+                    .map_err(|error| at.refuse("outbox.transaction-resource-id", error.to_string()))
+            })
+            .transpose()?,
+        polling_card: tuple.card("outbox.polling-profile").unwrap_or_default(),
+        claim_lease: at.duration("outbox.claim-lease", &raw.claim_lease)?,
+        maximum_automatic_publication_age: at.duration(
+            "outbox.maximum-automatic-publication-age",
+            &raw.maximum_automatic_publication_age,
+        )?,
+        retry: RetryPolicy::new(
+            at.duration("outbox.retry-minimum-delay", &raw.retry_minimum_delay)?,
+            at.duration("outbox.retry-maximum-delay", &raw.retry_maximum_delay)?,
+            attempts,
+        )
+        .map_err(|error| at.refuse("outbox.retry-maximum-delay", error.to_string()))?,
+        poll_interval: at.duration("outbox.poll-interval", &raw.poll_interval)?,
+        attempt_budget: timing.attempt_budget,
+        publish_budget: timing.publish_budget,
+        admission_timeout: timing.admission_timeout,
+        maximum_admitted_records: timing.maximum_admitted_records,
+    };
+    at.at_least(
+        &format!("{}.application-attempt-budget", timing.section),
+        profile.attempt_budget,
+        profile.admission_timeout + profile.publish_budget + RECORD_RESERVE,
+        "application-attempt-budget >= admission-timeout + publication timeouts + 2s to record",
+    )?;
+    at.at_least(
+        "outbox.claim-lease",
+        profile.claim_lease,
+        profile.attempt_budget + LEASE_MARGIN,
+        "claim-lease >= application-attempt-budget + 5s margin",
+    )?;
+    at.at_least(
+        "outbox.maximum-automatic-publication-age",
+        profile.maximum_automatic_publication_age,
+        profile.attempt_budget,
+        "maximum-automatic-publication-age >= application-attempt-budget",
+    )?;
+    Ok(profile)
+}

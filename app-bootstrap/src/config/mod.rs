@@ -1,0 +1,32 @@
+//! The profile file: raw shape, then one validated, typed profile.
+//!
+//! Invariant: an unknown key, a blank file, a duplicate key or a contradiction is refused with
+//! file, key and rule before any resource opens; no error repeats a configured value that could be
+//! a secret (requirement 004 §§21.1–21.4).
+
+mod cards;
+mod compile;
+mod error;
+mod profile;
+mod raw;
+mod secret;
+mod units;
+
+pub use cards::{Card, Tuple};
+pub use error::ConfigError;
+pub use profile::{
+    ActiveProfile, ContractBounds, DestinationProfile, Environment, ExpectedState, JournalProfile,
+    KafkaProfile, OutboxProfile, Profile, ProviderProfile, StoreProfile,
+};
+pub use secret::{SecretError, SecretReference};
+
+use std::path::Path;
+
+/// Reads and compiles a profile file.
+///
+/// # Errors
+/// [`ConfigError`] with file, key and rule.
+pub fn load(path: &Path) -> Result<Profile, ConfigError> {
+    let raw = raw::read(path)?;
+    compile::compile(path, raw)
+}

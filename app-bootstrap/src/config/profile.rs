@@ -1,0 +1,172 @@
+//! The compiled profile: what the rest of the process is given.
+//!
+//! Invariant: every value here passed its check; there is no default that a profile did not state.
+
+use super::cards::Tuple;
+use super::secret::SecretReference;
+use application_core::contract::ContractKey;
+use domain_core::identity::{
+    DestinationBindingRevision, LogicalDestinationId, TransactionResourceId,
+};
+use domain_core::publication::RetryPolicy;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a deployment stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Environment {
+    /// Nothing that is not promoted runs here.
+    Production,
+    /// Tuples that are not promoted may run.
+    Development,
+}
+
+/// A compiled profile.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The file it came from.
+    pub file: PathBuf,
+    /// Where it runs.
+    pub environment: Environment,
+    /// What it runs.
+    pub state: ExpectedState,
+}
+
+/// Whether anything runs at all.
+#[derive(Debug, Clone)]
+pub enum ExpectedState {
+    /// No connection, thread, timer or file.
+    Disabled,
+    /// One exact tuple.
+    Active(Box<ActiveProfile>),
+}
+
+/// Everything an active process needs.
+#[derive(Debug, Clone)]
+pub struct ActiveProfile {
+    /// The exact tuple.
+    pub tuple: Tuple,
+    /// Contract manifests, by path.
+    pub manifests: Vec<PathBuf>,
+    /// The lock that pins them.
+    pub lock_file: PathBuf,
+    /// Tighter bounds for single contracts.
+    pub overrides: Vec<ContractBounds>,
+    /// Outbox and relay.
+    pub outbox: OutboxProfile,
+    /// The database.
+    pub store: StoreProfile,
+    /// The broker.
+    pub provider: ProviderProfile,
+    /// Where destinations lead.
+    pub destinations: Vec<DestinationProfile>,
+}
+
+/// A deployment's tighter bounds for one contract version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContractBounds {
+    /// Which version.
+    pub contract: ContractKey,
+    /// Bytes of payload.
+    pub maximum_payload_bytes: Option<u32>,
+    /// Bytes of envelope.
+    pub maximum_envelope_bytes: Option<u32>,
+}
+
+/// Outbox and relay.
+#[derive(Debug, Clone)]
+pub struct OutboxProfile {
+    /// The store's own id that this profile insists on.
+    pub transaction_resource_id: Option<TransactionResourceId>,
+    /// The polling card, stored with each delivery.
+    pub polling_card: &'static str,
+    /// Lease of a claim.
+    pub claim_lease: Duration,
+    /// How long a generation is published automatically.
+    pub maximum_automatic_publication_age: Duration,
+    /// Attempts and backoff.
+    pub retry: RetryPolicy,
+    /// Pause after an idle turn.
+    pub poll_interval: Duration,
+    /// What one attempt may take.
+    pub attempt_budget: Duration,
+    /// What the publication may take of it.
+    pub publish_budget: Duration,
+    /// How long to wait for a permit.
+    pub admission_timeout: Duration,
+    /// Records under way at once, and relay workers.
+    pub maximum_admitted_records: u32,
+}
+
+/// The database.
+#[derive(Debug, Clone)]
+pub enum StoreProfile {
+    /// One file.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A server.
+    Postgres {
+        /// Where its URL is kept.
+        url: SecretReference,
+        /// Connections of the pool.
+        maximum_connections: u32,
+    },
+}
+
+/// The broker.
+#[derive(Debug, Clone)]
+pub enum ProviderProfile {
+    /// The embedded journal.
+    Journal(JournalProfile),
+    /// A Kafka cluster.
+    Kafka(KafkaProfile),
+}
+
+/// The embedded journal.
+#[derive(Debug, Clone)]
+pub struct JournalProfile {
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// A Kafka cluster.
+#[derive(Debug, Clone)]
+pub struct KafkaProfile {
+    /// The deployment's name for the cluster.
+    pub cluster_id: String,
+    /// `host:port` each.
+    pub bootstrap_servers: Vec<String>,
+    /// `delivery.timeout.ms`.
+    pub delivery_timeout: Duration,
+    /// `request.timeout.ms`.
+    pub request_timeout: Duration,
+    /// Bounded wait for buffer space.
+    pub max_block_timeout: Duration,
+    /// `linger.ms`.
+    pub linger: Duration,
+    /// Bytes of the client's buffer.
+    pub buffer_memory_bytes: u32,
+    /// Bytes of one request.
+    pub maximum_request_bytes: u32,
+}
+
+/// One binding revision of one destination.
+#[derive(Debug, Clone)]
+pub struct DestinationProfile {
+    /// The destination.
+    pub destination: LogicalDestinationId,
+    /// The revision.
+    pub revision: DestinationBindingRevision,
+    /// Whether appends take it.
+    pub current: bool,
+    /// The physical topic, where the provider has topics.
+    pub topic: Option<String>,
+    /// Partitions the topic must have.
+    pub expected_partitions: Option<u32>,
+    /// Bytes of one record.
+    pub maximum_record_bytes: u32,
+    /// Bytes of one envelope.
+    pub maximum_envelope_bytes: u32,
+}

@@ -1,0 +1,241 @@
+//! The profile file as written: names of requirement 004 §21.1, every key known, nothing checked.
+//!
+//! Invariant: `deny_unknown_fields` everywhere; a field exists only if it does something.
+
+use super::ConfigError;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A profile has at most this many bytes.
+const MAXIMUM_BYTES: u64 = 256 * 1024;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawFile {
+    pub(super) app: RawApp,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawApp {
+    pub(super) messaging: RawMessaging,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawMessaging {
+    pub(super) environment: String,
+    pub(super) expected_state: String,
+    /// Development only: a file that the local services write.
+    pub(super) endpoints_file: Option<PathBuf>,
+    pub(super) contracts: Option<RawContracts>,
+    pub(super) publication: Option<RawPublication>,
+    pub(super) outbox: Option<RawOutbox>,
+    pub(super) store: Option<RawStore>,
+    pub(super) journal: Option<RawJournal>,
+    pub(super) kafka: Option<RawKafka>,
+    #[serde(default)]
+    pub(super) destinations: BTreeMap<String, RawDestination>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawContracts {
+    pub(super) manifests: Vec<PathBuf>,
+    pub(super) lock_file: PathBuf,
+    #[serde(default)]
+    pub(super) overrides: Vec<RawOverride>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawOverride {
+    pub(super) contract_id: String,
+    pub(super) payload_version: i64,
+    pub(super) maximum_payload_bytes: Option<u32>,
+    pub(super) maximum_envelope_bytes: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawPublication {
+    pub(super) semantic_profile: String,
+    pub(super) producer_profile: String,
+    pub(super) serialization_profile: String,
+    pub(super) topic_profile: String,
+    pub(super) ordering_profile: String,
+    pub(super) compression_profile: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawOutbox {
+    pub(super) dispatch_mode: String,
+    pub(super) polling_profile: String,
+    pub(super) claim_profile: String,
+    pub(super) transaction_resource_profile: String,
+    pub(super) transaction_resource_id: Option<String>,
+    pub(super) operator_control_profile: String,
+    pub(super) claim_lease: String,
+    pub(super) maximum_relay_attempts: i64,
+    pub(super) maximum_automatic_publication_age: String,
+    pub(super) retry_minimum_delay: String,
+    pub(super) retry_maximum_delay: String,
+    pub(super) poll_interval: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawStore {
+    pub(super) path: Option<PathBuf>,
+    pub(super) url: Option<String>,
+    pub(super) maximum_connections: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawJournal {
+    pub(super) path: PathBuf,
+    pub(super) security_profile: String,
+    pub(super) admission_timeout: String,
+    pub(super) publish_timeout: String,
+    pub(super) application_attempt_budget: String,
+    pub(super) maximum_admitted_records: i64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawKafka {
+    pub(super) cluster_id: String,
+    pub(super) security_profile: String,
+    pub(super) bootstrap_servers: Option<Vec<String>>,
+    pub(super) producer: RawKafkaProducer,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawKafkaProducer {
+    pub(super) admission_timeout: String,
+    pub(super) application_attempt_budget: String,
+    pub(super) maximum_admitted_records: i64,
+    pub(super) delivery_timeout: String,
+    pub(super) request_timeout: String,
+    pub(super) max_block_timeout: String,
+    pub(super) linger: String,
+    pub(super) buffer_memory_bytes: i64,
+    pub(super) maximum_request_bytes: i64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawDestination {
+    pub(super) binding_revision: String,
+    pub(super) topic: Option<String>,
+    pub(super) expected_partitions: Option<i64>,
+    pub(super) maximum_record_bytes: i64,
+    pub(super) maximum_envelope_bytes: i64,
+    /// Revisions that stored events may still name: sent to, never appended to.
+    #[serde(default)]
+    pub(super) earlier_revisions: Vec<RawEarlierRevision>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawEarlierRevision {
+    pub(super) binding_revision: String,
+    pub(super) topic: Option<String>,
+    pub(super) expected_partitions: Option<i64>,
+    pub(super) maximum_record_bytes: i64,
+    pub(super) maximum_envelope_bytes: i64,
+}
+
+/// What the local services wrote about themselves.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawEndpoints {
+    pub(super) kafka: RawKafkaEndpoint,
+    pub(super) database: RawDatabaseEndpoint,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawKafkaEndpoint {
+    pub(super) bootstrap_servers: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawDatabaseEndpoint {
+    pub(super) url: String,
+}
+
+/// Reads a profile.
+pub(super) fn read(path: &Path) -> Result<RawFile, ConfigError> {
+    read_toml(path, "write a profile, or name another with --profile")
+}
+
+/// Reads the endpoints of local services.
+pub(super) fn read_endpoints(path: &Path) -> Result<RawEndpoints, ConfigError> {
+    read_toml(path, "start them with `cargo xtask services up`")
+}
+
+fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<T, ConfigError> {
+    let refuse = |rule: String| ConfigError::new(path, "(file)", rule);
+    let size = std::fs::metadata(path)
+        .map_err(|error| refuse(format!("cannot be read ({}); {hint}", error.kind())))?
+        .len();
+    if size > MAXIMUM_BYTES {
+        return Err(refuse(format!(
+            "has {size} bytes; at most {MAXIMUM_BYTES} are allowed"
+        )));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refuse(format!("is not readable text ({})", error.kind())))?;
+    if text.trim().is_empty() {
+        return Err(refuse("is blank; a profile states everything".to_owned()));
+    }
+    let deserializer = toml::Deserializer::parse(&text)
+        .map_err(|error| ConfigError::new(path, line_of(&text, &error), syntax_rule(&error)))?;
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let key = match error.path().to_string() {
+            dotted if dotted == "." => line_of(&text, error.inner()),
+            dotted => format!("{dotted} ({})", line_of(&text, error.inner())),
+        };
+        ConfigError::new(path, key, value_rule(error.inner()))
+    })
+}
+
+/// `line N`, from the error's byte span.
+fn line_of(text: &str, error: &toml::de::Error) -> String {
+    let offset = error.span().map_or(0, |span| span.start).min(text.len());
+    format!(
+        "line {}",
+        text.as_bytes()[..offset]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1
+    )
+}
+
+/// The parser's own words, which quote no value.
+fn syntax_rule(error: &toml::de::Error) -> String {
+    error.message().to_owned()
+}
+
+/// Serde's words, without the value that a type error quotes: it could be a secret put under the
+/// wrong key.
+fn value_rule(error: &toml::de::Error) -> String {
+    let message = error.message();
+    match message.strip_prefix("invalid type: ") {
+        Some(rest) => {
+            let found = rest.split_whitespace().next().unwrap_or("another type");
+            let expected = rest
+                .rsplit_once(", expected ")
+                .map_or("another type", |(_, e)| e);
+            format!("has the type {found}; expected {expected}")
+        }
+        None => message.to_owned(),
+    }
+}

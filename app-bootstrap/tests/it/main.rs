@@ -1,0 +1,3 @@
+//! Integration tests of the composition root.
+
+mod config;

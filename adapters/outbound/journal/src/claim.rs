@@ -81,8 +81,9 @@ impl Drop for Claim {
         let mut claims = claims();
         let claims = claims.get_or_insert_default();
         if matches!(claims.get(&self.identity), Some(State::Held)) {
-            // Other owners of the descriptor may still be winding down; the lock must not wait for
-            // them. A failure leaves the lock to the closing of the descriptor.
+            // Closing alone is not enough: a process that another thread is just spawning shares the
+            // descriptor, and with it the lock, until it executes. A failure leaves the lock to the
+            // last closing.
             _ = self.file.unlock();
             claims.remove(&self.identity);
         }

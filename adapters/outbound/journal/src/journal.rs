@@ -70,9 +70,7 @@ impl Journal {
         // What sits in the page cache only would validate, be shown and then be lost, and its
         // sequences given out again. A failed sync leaves pages marked clean, so a second try would
         // succeed without having written them: the file is latched instead.
-        let synced = storage
-            .sync_all()
-            .and_then(|()| storage.sync_directory());
+        let synced = storage.sync_all().and_then(|()| storage.sync_directory());
         if let Err(source) = synced {
             claim.latch();
             return Err(OpenError::Sync {

@@ -2,8 +2,8 @@
 //! it opens. With the feature `broker` also the embedded broker.
 //!
 //! Without features the crate is a library of its own. A journal is a file of records
-//! ([`record`](MAX_RECORD_BYTES): at most 1,024 bytes each, canonical PDE, chained by SHA-256) with
-//! one writer and any number of readers:
+//! (at most [`MAX_RECORD_BYTES`] each, canonical PDE, chained by SHA-256) with one writer and any
+//! number of readers:
 //!
 //! - [`Journal`] holds the file exclusively and appends with group commit. An append ends in exactly
 //!   one [`AppendOutcome`]; committed, refused, uncertain and latched are apart.
@@ -29,6 +29,8 @@
 //! files know no events, and the chain's rules are [`domain_core::journal`]'s.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "broker")]
+pub mod broker;
 pub mod pde;
 pub mod schema;
 

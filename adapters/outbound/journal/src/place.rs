@@ -59,9 +59,7 @@ impl Place {
                 require_regular(path, metadata.file_type())?;
                 open_with(path, access, false)?
             }
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound && access == Access::Write =>
-            {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Write => {
                 create(path)?
             }
             Err(source) => return Err(unopened(path, source)),

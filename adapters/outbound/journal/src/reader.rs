@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain_core::journal::ChainHead;
 
@@ -46,6 +47,13 @@ impl Reader {
         self.scanner.next(limit)
     }
 
+    /// Blocks until there is a next record, or the journal ended, or `patience` is over, and says
+    /// whether there is one. Not for async tasks.
+    pub fn wait_for_next(&self, patience: Duration) -> bool {
+        let read = self.position().records();
+        self.published.wait_beyond(read, patience).records() > read
+    }
+
     /// Head after the last record read.
     pub fn position(&self) -> ChainHead {
         self.scanner.head()
@@ -77,11 +85,10 @@ impl OfflineReader {
                 });
             }
         }
-        let end =
-            scan::validate(&file, schemas.clone()).map_err(|source| OpenError::History {
-                path: path.to_owned(),
-                source,
-            })?;
+        let end = scan::validate(&file, schemas.clone()).map_err(|source| OpenError::History {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(OfflineReader {
             scanner: Scanner::new(file, schemas),
             end,

@@ -1,5 +1,7 @@
 //! Whole journals in memory: every mutation is refused, by a named layer.
 
+use std::cell::Cell;
+
 use domain_core::journal::ChainHead;
 
 use super::*;
@@ -57,7 +59,12 @@ fn payload(count: i64, note: Option<&str>) -> Payload {
     .expect("canonical")
 }
 
-fn push(image: &mut Vec<u8>, head: ChainHead, event_type: &EventType, payload: &Payload) -> ChainHead {
+fn push(
+    image: &mut Vec<u8>,
+    head: ChainHead,
+    event_type: &EventType,
+    payload: &Payload,
+) -> ChainHead {
     let payload = payload.as_bytes();
     let fit = record::fit(&head, event_type, EventVersion::ONE, payload.len()).expect("it fits");
     record::write(image, &head, fit, event_type, EventVersion::ONE, payload).expect("it fits")
@@ -201,7 +208,10 @@ fn a_record_that_is_sealed_over_a_wrong_sequence_is_refused() {
     forged[covered - 32..covered].copy_from_slice(checksum.as_bytes());
     assert!(matches!(
         rejection(&forged).fault,
-        Fault::Integrity(IntegrityError::Chain(ChainBreak::Sequence { stored: 3, .. }))
+        Fault::Integrity(IntegrityError::Chain(ChainBreak::Sequence {
+            stored: 3,
+            ..
+        }))
     ));
 }
 
@@ -220,7 +230,10 @@ fn a_sealed_record_of_another_schema_is_refused_by_the_schema_layer() {
     ));
 
     let third_value = Payload::encode(|values| {
-        values.integer(Some(Integer::from(1_u64))).utf8(None).utf8(None);
+        values
+            .integer(Some(Integer::from(1_u64)))
+            .utf8(None)
+            .utf8(None);
     })
     .expect("canonical");
     let (image, _) = journal(&[third_value]);
@@ -250,6 +263,35 @@ fn nothing_past_the_limit_is_looked_at() {
     ));
     // And it stays there.
     assert!(scanner.next(image.len() as u64).is_err());
+}
+
+/// Remembers how far it was asked.
+struct Watched<'a> {
+    image: &'a [u8],
+    furthest: Cell<u64>,
+}
+
+impl Source for Watched<'_> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = offset + buffer.len() as u64;
+        self.furthest.set(self.furthest.get().max(end));
+        self.image.read_at(buffer, offset)
+    }
+}
+
+#[test]
+fn nothing_past_the_limit_is_even_read() {
+    // What lies there may be half of a batch being written, and would go stale in the buffer.
+    let (image, ends) = small();
+    let watched = Watched {
+        image: &image,
+        furthest: Cell::new(0),
+    };
+    let mut scanner = Scanner::new(&watched, schemas());
+    for end in ends {
+        scanner.run(end as u64).expect("valid up to there");
+        assert_eq!(watched.furthest.get(), end as u64);
+    }
 }
 
 #[test]

@@ -100,11 +100,16 @@ impl Registry {
     ///
     /// # Errors
     /// [`DuplicateCodec`] when two of them claim the same event type and version.
-    pub fn new(codecs: impl IntoIterator<Item = Arc<dyn Codec>>) -> Result<Registry, DuplicateCodec> {
+    pub fn new(
+        codecs: impl IntoIterator<Item = Arc<dyn Codec>>,
+    ) -> Result<Registry, DuplicateCodec> {
         let mut registry = Registry::default();
         for codec in codecs {
             let (event_type, version) = (codec.event_type(), codec.version());
-            if registry.find(event_type.as_str(), version.value()).is_some() {
+            if registry
+                .find(event_type.as_str(), version.value())
+                .is_some()
+            {
                 return Err(DuplicateCodec {
                     event_type: event_type.clone(),
                     version,
@@ -113,6 +118,13 @@ impl Registry {
             registry.codecs.push(codec);
         }
         Ok(registry)
+    }
+
+    /// A registry of one codec.
+    pub fn of(codec: impl Codec + 'static) -> Registry {
+        Registry {
+            codecs: vec![Arc::new(codec)],
+        }
     }
 
     /// Checks one payload object, given with its header.

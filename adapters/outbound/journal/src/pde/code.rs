@@ -57,6 +57,12 @@ pub(crate) const fn sized_len(body: usize) -> usize {
     }
 }
 
+/// Bytes an object takes, type code and length bytes included.
+#[cfg(feature = "broker")]
+pub(crate) const fn object_len(body: usize) -> usize {
+    1 + width(body as u64) + body
+}
+
 /// Bytes an integer takes whose stored body is `body`.
 pub(crate) const fn int_len(body: u64) -> usize {
     1 + width(body)

@@ -76,10 +76,7 @@ impl Encoder {
 
     /// Writes ASCII text or its null.
     pub fn ascii(&mut self, value: Option<Ascii<'_>>) -> &mut Encoder {
-        self.sized(
-            code::ASCII_NULL,
-            value.map(|text| text.as_str().as_bytes()),
-        );
+        self.sized(code::ASCII_NULL, value.map(|text| text.as_str().as_bytes()));
         self
     }
 
@@ -154,8 +151,7 @@ impl Encoder {
     fn tagged_number(&mut self, one_byte: u8, number: u64) {
         let width = code::width(number);
         self.bytes.push(one_byte + narrow(width - 1));
-        self.bytes
-            .extend_from_slice(&number.to_le_bytes()[..width]);
+        self.bytes.extend_from_slice(&number.to_le_bytes()[..width]);
     }
 }
 

@@ -6,7 +6,7 @@
 //! refuses the rest: every integer and every length takes its minimal width, objects hold values
 //! without keys, and copy, reference, key, table, metadata, extension and unassigned codes do not
 //! occur. The one width that is not minimal, the two length bytes of a record's own header, belongs
-//! to the framing layer ([`crate::record`]).
+//! to the framing layer.
 //!
 //! Invariant: [`Encoder`] and [`Reader`] are inverse. What one writes the other reads as the same
 //! value, and what the reader accepts the encoder writes back byte for byte. A float keeps its width

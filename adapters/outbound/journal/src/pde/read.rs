@@ -126,9 +126,7 @@ impl<'a> Reader<'a> {
             code::FLOAT_NULL => Value::Float(None),
             code::FLOAT_4 => Value::Float(Some(Float::Four(f32::from_le_bytes(self.array()?)))),
             code::FLOAT_8 => Value::Float(Some(Float::Eight(f64::from_le_bytes(self.array()?)))),
-            code::BYTES_NULL..code::ASCII_NULL => {
-                Value::Bytes(self.sized(tag - code::BYTES_NULL)?)
-            }
+            code::BYTES_NULL..code::ASCII_NULL => Value::Bytes(self.sized(tag - code::BYTES_NULL)?),
             code::ASCII_NULL..code::UTF8_NULL => {
                 let body = self.sized(tag - code::ASCII_NULL)?;
                 Value::Ascii(match body {

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{Ascii, Encoder, Error, ErrorKind, Float, Integer, MAX_DEPTH, Reader, Utc, Value, check};
+use super::{
+    Ascii, Encoder, Error, ErrorKind, Float, Integer, MAX_DEPTH, Reader, Utc, Value, check,
+};
 
 fn encoded(fill: impl FnOnce(&mut Encoder)) -> Vec<u8> {
     let mut encoder = Encoder::new();
@@ -115,15 +117,17 @@ fn an_object_takes_the_fewest_length_bytes() {
 #[test]
 fn widths_that_are_not_minimal_are_refused() {
     let cases: [&[u8]; 9] = [
-        &[0x05, 0x01, 0x00],                               // 1 in two bytes
-        &[0x0d, 0x00, 0x00],                               // −1 in two bytes
-        &[0x0b, 0, 0, 0, 0, 0, 0, 0, 0],                   // 0 in eight bytes
-        &[0x28, 0x00],                                     // empty bytes with a length byte
-        &[0x28, 0x02, 0xaa, 0xaa],                         // two bytes with a length byte
-        &[0x41, 0x01, b'a'],                               // one character with a length byte
-        &[0x29, 0x10, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], // 16 in two length bytes
-        &[0x91, 0x01, 0x00, 0x01],                         // object of one byte, two length bytes
-        &[0x5b, 0x04, 0x00, b'a', b'a', b'a', b'a'],       // text of four, two length bytes
+        &[0x05, 0x01, 0x00],             // 1 in two bytes
+        &[0x0d, 0x00, 0x00],             // −1 in two bytes
+        &[0x0b, 0, 0, 0, 0, 0, 0, 0, 0], // 0 in eight bytes
+        &[0x28, 0x00],                   // empty bytes with a length byte
+        &[0x28, 0x02, 0xaa, 0xaa],       // two bytes with a length byte
+        &[0x41, 0x01, b'a'],             // one character with a length byte
+        &[
+            0x29, 0x10, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+        ], // 16 in two length bytes
+        &[0x91, 0x01, 0x00, 0x01],       // object of one byte, two length bytes
+        &[0x5b, 0x04, 0x00, b'a', b'a', b'a', b'a'], // text of four, two length bytes
     ];
     for bytes in cases {
         let expected = Error {
@@ -152,7 +156,9 @@ fn codes_outside_the_subset_are_refused_and_all_others_are_known() {
 fn a_value_that_runs_past_its_end_is_refused_where_it_starts() {
     let whole = encoded(|e| {
         e.boolean(Some(true)).object(|inner| {
-            inner.utf8(Some("ä long enough text")).integer(Some(Integer::from(70_000_u64)));
+            inner
+                .utf8(Some("ä long enough text"))
+                .integer(Some(Integer::from(70_000_u64)));
         });
     });
     check(&whole).expect("the whole is canonical");

@@ -66,6 +66,19 @@ impl EventType {
         }
     }
 
+    /// An event type that is written in the source, checked while it is compiled when it
+    /// initializes a `const` or `static`.
+    ///
+    /// # Panics
+    /// Where [`EventType::new`] would refuse the name.
+    pub const fn literal(name: &'static str) -> EventType {
+        assert!(
+            name.is_ascii() && !name.is_empty() && name.len() <= EventType::MAX_LEN,
+            "an event type is 1 to 32 ASCII characters"
+        );
+        EventType(Cow::Borrowed(name))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

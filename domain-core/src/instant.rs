@@ -65,9 +65,12 @@ impl OccurredAt {
         self.nanos
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z; finer parts are cut, towards the past.
+    /// Milliseconds since 1970-01-01T00:00:00Z; finer parts are cut, towards the past. Saturates
+    /// for instants some 292 million years away, which no envelope can hold.
     pub fn epoch_millis(self) -> i64 {
-        self.seconds * 1000 + i64::from(self.nanos / 1_000_000)
+        self.seconds
+            .saturating_mul(1000)
+            .saturating_add(i64::from(self.nanos / 1_000_000))
     }
 }
 
@@ -131,6 +134,8 @@ mod tests {
         assert_eq!(millis(1, 999_999), 1000);
         assert_eq!(millis(-1, 999_999_999), -1);
         assert_eq!(millis(-1, 0), -1000);
+        assert_eq!(millis(MAXIMUM_SECONDS, 0), i64::MAX);
+        assert_eq!(millis(MINIMUM_SECONDS, 0), i64::MIN);
         for value in [-1, 0, 1, -1001, 1_785_215_430_123] {
             assert_eq!(
                 OccurredAt::from_epoch_millis(value).map(OccurredAt::epoch_millis),

@@ -16,7 +16,7 @@ pub use cards::{Card, Tuple};
 pub use error::ConfigError;
 pub use profile::{
     ActiveProfile, ContractBounds, DestinationProfile, Environment, ExpectedState, JournalProfile,
-    KafkaProfile, OutboxProfile, Profile, ProviderProfile, StoreProfile,
+    KafkaProfile, OutboxProfile, Profile, ProviderProfile, StoreProfile, TopicProfile,
 };
 pub use secret::{SecretError, SecretReference};
 

@@ -138,6 +138,8 @@ pub struct KafkaProfile {
     pub cluster_id: String,
     /// `host:port` each.
     pub bootstrap_servers: Vec<String>,
+    /// Patterns of topic names that a destination may be bound to.
+    pub topic_allow_list: Vec<String>,
     /// `delivery.timeout.ms`.
     pub delivery_timeout: Duration,
     /// `request.timeout.ms`.
@@ -161,12 +163,25 @@ pub struct DestinationProfile {
     pub revision: DestinationBindingRevision,
     /// Whether appends take it.
     pub current: bool,
-    /// The physical topic, where the provider has topics.
-    pub topic: Option<String>,
-    /// Partitions the topic must have.
-    pub expected_partitions: Option<u32>,
+    /// The physical side, where the provider has topics.
+    pub topic: Option<TopicProfile>,
     /// Bytes of one record.
     pub maximum_record_bytes: u32,
     /// Bytes of one envelope.
     pub maximum_envelope_bytes: u32,
+}
+
+/// A topic and what it must be like.
+#[derive(Debug, Clone)]
+pub struct TopicProfile {
+    /// Its name.
+    pub name: String,
+    /// Partitions it must have.
+    pub expected_partitions: u32,
+    /// Replicas it must have at least.
+    pub minimum_replication_factor: u32,
+    /// Its least `min.insync.replicas`.
+    pub minimum_in_sync_replicas: u32,
+    /// Its `max.message.bytes`.
+    pub maximum_bytes: u32,
 }

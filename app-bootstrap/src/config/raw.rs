@@ -110,6 +110,7 @@ pub(super) struct RawKafka {
     pub(super) cluster_id: String,
     pub(super) security_profile: String,
     pub(super) bootstrap_servers: Option<Vec<String>>,
+    pub(super) topic_allow_list: Vec<String>,
     pub(super) producer: RawKafkaProducer,
 }
 
@@ -133,21 +134,15 @@ pub(super) struct RawDestination {
     pub(super) binding_revision: String,
     pub(super) topic: Option<String>,
     pub(super) expected_partitions: Option<i64>,
+    pub(super) minimum_replication_factor: Option<i64>,
+    pub(super) minimum_in_sync_replicas: Option<i64>,
+    pub(super) topic_maximum_bytes: Option<i64>,
     pub(super) maximum_record_bytes: i64,
     pub(super) maximum_envelope_bytes: i64,
-    /// Revisions that stored events may still name: sent to, never appended to.
+    /// Revisions that stored events may still name: sent to, never appended to. They have none of
+    /// their own.
     #[serde(default)]
-    pub(super) earlier_revisions: Vec<RawEarlierRevision>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawEarlierRevision {
-    pub(super) binding_revision: String,
-    pub(super) topic: Option<String>,
-    pub(super) expected_partitions: Option<i64>,
-    pub(super) maximum_record_bytes: i64,
-    pub(super) maximum_envelope_bytes: i64,
+    pub(super) earlier_revisions: Vec<RawDestination>,
 }
 
 /// What the local services wrote about themselves.

@@ -4,8 +4,8 @@
 
 use super::super::cards::Tuple;
 use super::super::error::ConfigError;
-use super::super::profile::DestinationProfile;
-use super::super::raw::{RawDestination, RawEarlierRevision};
+use super::super::profile::{DestinationProfile, TopicProfile};
+use super::super::raw::RawDestination;
 use super::origin::Origin;
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use std::collections::BTreeMap;
@@ -19,20 +19,16 @@ pub(super) fn compile(
         return Err(at.refuse("destinations", "is empty while expected-state is ACTIVE"));
     }
     let mut profiles = Vec::new();
-    for (name, destination) in raw {
+    for (name, current) in raw {
         let key = format!("destinations.{name}");
         let id = LogicalDestinationId::parse(name.as_str())
             .map_err(|error| at.refuse(&key, error.to_string()))?;
-        let current = RawEarlierRevision {
-            binding_revision: destination.binding_revision,
-            topic: destination.topic,
-            expected_partitions: destination.expected_partitions,
-            maximum_record_bytes: destination.maximum_record_bytes,
-            maximum_envelope_bytes: destination.maximum_envelope_bytes,
-        };
         profiles.push(binding(at, tuple, &key, &id, &current, true)?);
-        for (index, earlier) in destination.earlier_revisions.iter().enumerate() {
+        for (index, earlier) in current.earlier_revisions.iter().enumerate() {
             let key = format!("{key}.earlier-revisions[{index}]");
+            if !earlier.earlier_revisions.is_empty() {
+                return Err(at.refuse(&key, "has earlier-revisions of its own; list them flat"));
+            }
             profiles.push(binding(at, tuple, &key, &id, earlier, false)?);
         }
     }
@@ -44,34 +40,16 @@ fn binding(
     tuple: Tuple,
     key: &str,
     destination: &LogicalDestinationId,
-    raw: &RawEarlierRevision,
+    raw: &RawDestination,
     current: bool,
 ) -> Result<DestinationProfile, ConfigError> {
     let sub = |name: &str| format!("{key}.{name}");
-    let has_topics = tuple == Tuple::LocalKafka;
-    for (name, present) in [
-        ("topic", raw.topic.is_some()),
-        ("expected-partitions", raw.expected_partitions.is_some()),
-    ] {
-        if present != has_topics {
-            let rule = if has_topics {
-                "is required by the provider"
-            } else {
-                "is not used by the embedded journal, which has no topics"
-            };
-            return Err(at.refuse(&sub(name), rule));
-        }
-    }
     let profile = DestinationProfile {
         destination: destination.clone(),
         revision: DestinationBindingRevision::parse(raw.binding_revision.as_str())
             .map_err(|error| at.refuse(&sub("binding-revision"), error.to_string()))?,
         current,
-        topic: raw.topic.clone(),
-        expected_partitions: raw
-            .expected_partitions
-            .map(|count| at.count(&sub("expected-partitions"), count, 1, 10_000))
-            .transpose()?,
+        topic: topic(at, tuple, &sub, raw)?,
         maximum_record_bytes: at.count(
             &sub("maximum-record-bytes"),
             raw.maximum_record_bytes,
@@ -95,4 +73,54 @@ fn binding(
         ));
     }
     Ok(profile)
+}
+
+/// The physical side: all of it or, for the journal, none.
+fn topic(
+    at: &Origin<'_>,
+    tuple: Tuple,
+    sub: &dyn Fn(&str) -> String,
+    raw: &RawDestination,
+) -> Result<Option<TopicProfile>, ConfigError> {
+    let numbers = [
+        ("expected-partitions", raw.expected_partitions, 10_000),
+        (
+            "minimum-replication-factor",
+            raw.minimum_replication_factor,
+            100,
+        ),
+        (
+            "minimum-in-sync-replicas",
+            raw.minimum_in_sync_replicas,
+            100,
+        ),
+        ("topic-maximum-bytes", raw.topic_maximum_bytes, 104_857_600),
+    ];
+    if tuple == Tuple::Embedded {
+        let mut given = numbers.iter().filter(|(_, value, _)| value.is_some());
+        let name = given.next().map(|(name, _, _)| *name);
+        return match raw.topic.as_ref().map(|_| "topic").or(name) {
+            Some(name) => Err(at.refuse(
+                &sub(name),
+                "is not used by the journal, which has no topics",
+            )),
+            None => Ok(None),
+        };
+    }
+    let required = || "is required by the Kafka provider";
+    let name = raw
+        .topic
+        .clone()
+        .ok_or_else(|| at.refuse(&sub("topic"), required()))?;
+    let [partitions, replicas, in_sync, bytes] = numbers.map(|(key, value, maximum)| {
+        let value = value.ok_or_else(|| at.refuse(&sub(key), required()))?;
+        at.count(&sub(key), value, 1, maximum)
+    });
+    Ok(Some(TopicProfile {
+        name,
+        expected_partitions: partitions?,
+        minimum_replication_factor: replicas?,
+        minimum_in_sync_replicas: in_sync?,
+        maximum_bytes: bytes?,
+    }))
 }

@@ -67,6 +67,7 @@ pub(super) fn kafka(
     let profile = KafkaProfile {
         cluster_id: raw.cluster_id,
         bootstrap_servers,
+        topic_allow_list: raw.topic_allow_list,
         delivery_timeout: at.duration(
             "kafka.producer.delivery-timeout",
             &producer.delivery_timeout,

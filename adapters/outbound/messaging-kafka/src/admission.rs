@@ -1,0 +1,190 @@
+//! Permits of one generation.
+//!
+//! Invariant: no more permits are out than were configured, none is given once the gate is shut,
+//! and the gate knows when the last one came back, which is the barrier before the next
+//! generation (requirement 004 §§16.10, 17.8).
+
+use application_core::ports::{Admission, AdmissionRefusal, PermitGuard, PublicationPermit};
+use domain_core::identity::ProducerGeneration;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// Hands permits out while it is open.
+pub(crate) struct AdmissionGate {
+    generation: ProducerGeneration,
+    permits: Arc<Semaphore>,
+    capacity: usize,
+    open: watch::Sender<bool>,
+    returned: watch::Sender<u64>,
+}
+
+struct Guard {
+    permit: Option<OwnedSemaphorePermit>,
+    gate: Arc<AdmissionGate>,
+}
+
+impl PermitGuard for Guard {}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // The permit first, so that whoever is told finds it returned.
+        drop(self.permit.take());
+        self.gate.returned.send_modify(|count| *count += 1);
+    }
+}
+
+impl AdmissionGate {
+    /// A gate that is still shut.
+    pub(crate) fn new(generation: ProducerGeneration, capacity: u32) -> Self {
+        let capacity = usize::try_from(capacity).unwrap_or(Semaphore::MAX_PERMITS);
+        Self {
+            generation,
+            permits: Arc::new(Semaphore::new(capacity)),
+            capacity,
+            open: watch::Sender::new(false),
+            returned: watch::Sender::new(0),
+        }
+    }
+
+    /// Waits for a permit, at most `wait`; a gate that shuts ends the wait at once.
+    pub(crate) async fn admit(self: &Arc<Self>, wait: Duration) -> Admission {
+        const SHUT: Admission = Admission::Refused(AdmissionRefusal::ProviderNotReady);
+        let mut open = self.open.subscribe();
+        let acquire = tokio::time::timeout(wait, Arc::clone(&self.permits).acquire_owned());
+        let acquired = tokio::select! {
+            biased;
+            _ = open.wait_for(|open| !open) => return SHUT,
+            acquired = acquire => acquired,
+        };
+        let Ok(acquired) = acquired else {
+            return Admission::Refused(AdmissionRefusal::Saturated);
+        };
+        let Ok(permit) = acquired else {
+            return SHUT;
+        };
+        let guard = Guard {
+            permit: Some(permit),
+            gate: Arc::clone(self),
+        };
+        // Shut while the permit was on its way: the guard gives it back.
+        if !*self.open.borrow() {
+            return SHUT;
+        }
+        Admission::Granted(PublicationPermit::new(
+            self.generation.clone(),
+            Box::new(guard),
+        ))
+    }
+
+    /// Gives permits, or gives none from now on.
+    pub(crate) fn set_open(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+
+    /// Permits that are out.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.capacity
+            .saturating_sub(self.permits.available_permits())
+    }
+
+    /// Waits until every permit is back.
+    pub(crate) async fn idle(&self) {
+        let mut returned = self.returned.subscribe();
+        while self.outstanding() > 0 {
+            // The sender lives in `self`, so this ends only by a change.
+            if returned.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(capacity: u32) -> Arc<AdmissionGate> {
+        let generation = ProducerGeneration::parse("g-1").unwrap();
+        let gate = Arc::new(AdmissionGate::new(generation, capacity));
+        gate.set_open(true);
+        gate
+    }
+
+    fn granted(admission: Admission) -> PublicationPermit {
+        match admission {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(refusal) => panic!("refused: {refusal:?}"),
+        }
+    }
+
+    fn refused(admission: Admission) -> AdmissionRefusal {
+        match admission {
+            Admission::Granted(permit) => panic!("granted: {permit:?}"),
+            Admission::Refused(refusal) => refusal,
+        }
+    }
+
+    #[tokio::test]
+    async fn permits_are_bounded_and_come_back() {
+        let gate = gate(2);
+        let first = granted(gate.admit(Duration::ZERO).await);
+        assert_eq!(first.generation().as_str(), "g-1");
+        let _second = granted(gate.admit(Duration::ZERO).await);
+        let wait = Duration::from_millis(5);
+        assert_eq!(refused(gate.admit(wait).await), AdmissionRefusal::Saturated);
+        assert_eq!(gate.outstanding(), 2);
+        drop(first);
+        granted(gate.admit(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn a_shut_gate_wakes_those_who_wait() {
+        let gate = gate(1);
+        let held = granted(gate.admit(Duration::ZERO).await);
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.admit(Duration::from_secs(60)).await })
+        };
+        tokio::task::yield_now().await;
+        gate.set_open(false);
+        let reason = refused(waiter.await.unwrap());
+        assert_eq!(reason, AdmissionRefusal::ProviderNotReady);
+        drop(held);
+        let reason = refused(gate.admit(Duration::ZERO).await);
+        assert_eq!(reason, AdmissionRefusal::ProviderNotReady);
+        gate.set_open(true);
+        granted(gate.admit(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn the_barrier_waits_for_the_last_permit() {
+        let gate = gate(2);
+        gate.idle().await;
+        let held = granted(gate.admit(Duration::ZERO).await);
+        let waiting = tokio::time::timeout(Duration::from_millis(5), gate.idle());
+        assert!(waiting.await.is_err());
+        let barrier = {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.idle().await })
+        };
+        drop(held);
+        barrier.await.unwrap();
+        assert_eq!(gate.outstanding(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_wait_leaks_no_permit() {
+        let gate = gate(1);
+        let held = granted(gate.admit(Duration::ZERO).await);
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.admit(Duration::from_secs(60)).await })
+        };
+        tokio::task::yield_now().await;
+        waiter.abort();
+        assert!(waiter.await.is_err());
+        drop(held);
+        granted(gate.admit(Duration::ZERO).await);
+    }
+}

@@ -1,0 +1,303 @@
+//! A bounded look at brokers and topics before anything is sent.
+//!
+//! Invariant: topics are read, never made. A generation admits nothing before every bound topic
+//! was seen with its partitions, replicas and limits; what may pass by itself is told from what an
+//! operator must repair (requirement 004 §13.5).
+
+use crate::destination::{KafkaDestination, KafkaDestinations, TopicName};
+use domain_core::publication::FailureClass;
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::client::{Client, ClientContext, DefaultClientContext};
+use rdkafka::config::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::MetadataTopic;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use std::time::{Duration, Instant};
+
+/// What the client library said, as a code; its texts may name addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("client code {} ({:?})", *.0 as i32, .0)]
+pub struct ClientFault(Code);
+
+impl From<KafkaError> for ClientFault {
+    fn from(error: KafkaError) -> Self {
+        Self(error.rdkafka_error_code().unwrap_or(Code::Fail))
+    }
+}
+
+/// Why a generation may not send yet.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttestationError {
+    /// No broker answered in time. It may pass.
+    #[error("no broker answered within {within:?}")]
+    BrokerUnreachable {
+        /// The bound of the look.
+        within: Duration,
+        /// What the client said.
+        #[source]
+        source: ClientFault,
+    },
+    /// A partition has no leader at present. It may pass.
+    #[error("topic {topic}: partition {partition} has no leader at present")]
+    NoLeader {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: i32,
+    },
+    /// The topic does not exist, or this principal may not see it.
+    #[error("topic {topic} does not exist; it is not created by this process")]
+    TopicMissing {
+        /// The topic.
+        topic: TopicName,
+    },
+    /// The broker refused to speak about the topic.
+    #[error("the broker refused to describe topic {topic}")]
+    TopicRefused {
+        /// The topic.
+        topic: TopicName,
+        /// What it said.
+        #[source]
+        source: ClientFault,
+    },
+    /// The client cannot be used with these brokers.
+    #[error("the brokers cannot be asked")]
+    Refused(#[source] ClientFault),
+    /// The topic is not as its binding says.
+    #[error("topic {topic}: {rule} does not hold; the broker says {actual}")]
+    TopicPolicy {
+        /// The topic.
+        topic: TopicName,
+        /// The rule, in the settings' names.
+        rule: &'static str,
+        /// What the broker said.
+        actual: String,
+    },
+}
+
+impl AttestationError {
+    /// Whether waiting may help. Everything else is a fault that somebody must repair.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::BrokerUnreachable { .. } | Self::NoLeader { .. })
+    }
+
+    /// The stable class.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::BrokerUnreachable { .. } | Self::NoLeader { .. } => {
+                FailureClass::BrokerUnavailable
+            }
+            Self::TopicMissing { .. } => FailureClass::DestinationMissing,
+            Self::TopicPolicy { .. } => FailureClass::TopicPolicyMismatch,
+            Self::TopicRefused { source, .. } | Self::Refused(source) => match source.0 {
+                Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
+                    FailureClass::Unauthorized
+                }
+                Code::Authentication | Code::SaslAuthenticationFailed => {
+                    FailureClass::AuthenticationFailed
+                }
+                Code::SSL => FailureClass::TlsFailed,
+                _ => FailureClass::UnknownProviderFailure,
+            },
+        }
+    }
+}
+
+/// One look, on a thread that may block.
+pub(crate) struct Look {
+    within: Duration,
+    began: Instant,
+}
+
+impl Look {
+    /// Starts the time.
+    pub(crate) fn new(within: Duration) -> Self {
+        Self {
+            within,
+            began: Instant::now(),
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.within.saturating_sub(self.began.elapsed())
+    }
+
+    fn failed(&self, error: KafkaError) -> AttestationError {
+        let source = ClientFault::from(error);
+        match source.0 {
+            Code::BrokerTransportFailure
+            | Code::AllBrokersDown
+            | Code::OperationTimedOut
+            | Code::RequestTimedOut
+            | Code::TimedOutQueue
+            | Code::Resolve
+            | Code::LeaderNotAvailable
+            | Code::BrokerNotAvailable
+            | Code::NetworkException => AttestationError::BrokerUnreachable {
+                within: self.within,
+                source,
+            },
+            _ => AttestationError::Refused(source),
+        }
+    }
+
+    /// Whether any broker answers.
+    pub(crate) fn probe<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+        destinations: &KafkaDestinations,
+    ) -> Result<(), AttestationError> {
+        let Some(first) = destinations.iter().next() else {
+            return Ok(());
+        };
+        client
+            .fetch_metadata(Some(first.topic.as_str()), self.left())
+            .map(|_| ())
+            .map_err(|error| self.failed(error))
+    }
+
+    /// Existence, partitions, leaders and replicas, as the producer's own connection sees them.
+    pub(crate) fn topology<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+        destinations: &KafkaDestinations,
+    ) -> Result<(), AttestationError> {
+        for destination in destinations.iter() {
+            let metadata = client
+                .fetch_metadata(Some(destination.topic.as_str()), self.left())
+                .map_err(|error| self.failed(error))?;
+            let topic = metadata
+                .topics()
+                .iter()
+                .find(|topic| topic.name() == destination.topic.as_str())
+                .ok_or_else(|| AttestationError::TopicMissing {
+                    topic: destination.topic.clone(),
+                })?;
+            check_topology(destination, topic)?;
+        }
+        Ok(())
+    }
+
+    /// The topics' settings, asked by a short-lived administrative client.
+    pub(crate) fn policies(
+        &self,
+        config: &ClientConfig,
+        destinations: &KafkaDestinations,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<(), AttestationError> {
+        let admin: AdminClient<DefaultClientContext> =
+            config.create().map_err(|error| self.failed(error))?;
+        let left = self.left().max(Duration::from_millis(1));
+        let options = AdminOptions::new()
+            .request_timeout(Some(left))
+            .operation_timeout(Some(left));
+        for destination in destinations.iter() {
+            let topic = [ResourceSpecifier::Topic(destination.topic.as_str())];
+            let described = runtime
+                .block_on(admin.describe_configs(&topic, &options))
+                .map_err(|error| self.failed(error))?;
+            for resource in described {
+                let resource = resource.map_err(|code| AttestationError::TopicRefused {
+                    topic: destination.topic.clone(),
+                    source: ClientFault(code),
+                })?;
+                check_policy(destination, &resource)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_topology(
+    destination: &KafkaDestination,
+    topic: &MetadataTopic,
+) -> Result<(), AttestationError> {
+    let name = || destination.topic.clone();
+    if let Some(error) = topic.error() {
+        return Err(match Code::from(error) {
+            Code::UnknownTopicOrPartition | Code::UnknownTopic => {
+                AttestationError::TopicMissing { topic: name() }
+            }
+            Code::LeaderNotAvailable => AttestationError::NoLeader {
+                topic: name(),
+                partition: 0,
+            },
+            code => AttestationError::TopicRefused {
+                topic: name(),
+                source: ClientFault(code),
+            },
+        });
+    }
+    let partitions = topic.partitions();
+    if u32::try_from(partitions.len()) != Ok(destination.expected_partitions) {
+        return Err(AttestationError::TopicPolicy {
+            topic: name(),
+            rule: "partitions = expected-partitions",
+            actual: partitions.len().to_string(),
+        });
+    }
+    for partition in partitions {
+        if partition.leader() < 0 {
+            return Err(AttestationError::NoLeader {
+                topic: name(),
+                partition: partition.id(),
+            });
+        }
+        let replicas = partition.replicas().len();
+        if replicas < usize::try_from(destination.minimum_replication_factor).unwrap_or(usize::MAX)
+        {
+            return Err(AttestationError::TopicPolicy {
+                topic: name(),
+                rule: "replicas >= minimum-replication-factor",
+                actual: replicas.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_policy(
+    destination: &KafkaDestination,
+    resource: &ConfigResource,
+) -> Result<(), AttestationError> {
+    let value = |name| {
+        resource
+            .get(name)
+            .and_then(|entry| entry.value.clone())
+            .unwrap_or_else(|| "nothing".to_owned())
+    };
+    let at_least = |text: &str, least: u32| {
+        text.parse::<u64>()
+            .is_ok_and(|number| number >= u64::from(least))
+    };
+    let bytes = value("max.message.bytes");
+    let in_sync = value("min.insync.replicas");
+    let time = value("message.timestamp.type");
+    for (holds, rule, actual) in [
+        (
+            at_least(&bytes, destination.topic_maximum_bytes),
+            "max.message.bytes >= topic-maximum-bytes",
+            bytes,
+        ),
+        (
+            at_least(&in_sync, destination.minimum_in_sync_replicas),
+            "min.insync.replicas >= minimum-in-sync-replicas",
+            in_sync,
+        ),
+        // Otherwise the broker would replace the time at which the event happened.
+        (
+            time == "CreateTime",
+            "message.timestamp.type = CreateTime",
+            time,
+        ),
+    ] {
+        if !holds {
+            return Err(AttestationError::TopicPolicy {
+                topic: destination.topic.clone(),
+                rule,
+                actual,
+            });
+        }
+    }
+    Ok(())
+}

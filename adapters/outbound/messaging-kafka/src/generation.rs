@@ -1,0 +1,447 @@
+//! One producer runtime, from creation to close.
+//!
+//! Invariant: its settings never change and it never comes back: what ends it is answered by a
+//! new generation. It admits nothing before it was attested, and nothing after a fault of the
+//! provider (requirement 004 §§16.7, 16.10).
+
+use crate::admission::AdmissionGate;
+use crate::attestation::{AttestationError, Look};
+use crate::classify::{Phase, classify};
+use crate::context::{DeliveryContext, Standing};
+use crate::destination::KafkaDestination;
+use crate::late::LateObservations;
+use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
+use crate::record::{KafkaRecord, compile_record};
+use crate::settings::ProducerConfiguration;
+use crate::supervisor::ProducerHost;
+use application_core::ports::{Admission, MonotonicClockPort, PublicationRequest};
+use domain_core::identity::ProducerGeneration;
+use domain_core::instant::MonotonicInstant;
+use domain_core::publication::{
+    FailureClass, FailureStage, PublicationFailure, PublicationOutcome, RetryDisposition,
+};
+use rdkafka::config::FromClientConfigAndContext as _;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+type Client = ThreadedProducer<DeliveryContext>;
+
+/// How long a wait for buffer room lasts before it is tried again. The client frees room shortly
+/// after it reported, so a wake-up alone may come too early.
+const ROOM_TICK: Duration = Duration::from_millis(10);
+
+/// Why a generation could not be created. The client's texts show the values it was given, so
+/// none of them is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// The client refused a value.
+    #[error("the client refused the value of {property}")]
+    Property {
+        /// The client's name of the property.
+        property: String,
+    },
+    /// The client was created, but does not use what it was given.
+    #[error("the client does not use the value it was given for {property}")]
+    NotEffective {
+        /// The client's name of the property.
+        property: &'static str,
+    },
+    /// The client could not be created.
+    #[error("the client could not be created")]
+    Client,
+}
+
+impl From<KafkaError> for CreateError {
+    fn from(error: KafkaError) -> Self {
+        match error {
+            KafkaError::ClientConfig(_, _, property, _) => Self::Property { property },
+            _ => Self::Client,
+        }
+    }
+}
+
+/// What a drain left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainReport {
+    /// Records that the client could not say anything about in time.
+    pub unresolved: usize,
+    /// Permits that were still out: attempts whose outcome is not recorded yet.
+    pub permits_out: usize,
+}
+
+/// One producer runtime.
+pub(crate) struct KafkaProducerGeneration {
+    id: ProducerGeneration,
+    configuration: ProducerConfiguration,
+    clock: Arc<dyn MonotonicClockPort>,
+    gate: Arc<AdmissionGate>,
+    context: Arc<DeliveryContext>,
+    late: Arc<LateObservations>,
+    /// Taken at close.
+    client: Mutex<Option<Arc<Client>>>,
+}
+
+impl KafkaProducerGeneration {
+    /// Starts the client and compares what it uses with what it was given. Nothing is admitted
+    /// yet.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub(crate) fn create(
+        configuration: &ProducerConfiguration,
+        host: &ProducerHost,
+        late: Arc<LateObservations>,
+    ) -> Result<Arc<Self>, CreateError> {
+        let id = (host.generation_ids)();
+        let settings = &configuration.settings;
+        let gate = Arc::new(AdmissionGate::new(
+            id.clone(),
+            settings.maximum_admitted_records,
+        ));
+        let context = DeliveryContext::new(
+            id.clone(),
+            settings.cluster.clone(),
+            Arc::clone(&host.wall_clock),
+            Arc::clone(&gate),
+        );
+        let client = Client::from_config_and_context(&configuration.client_config(), context)?;
+        configuration
+            .assert_effective(client.client())
+            .map_err(|different| CreateError::NotEffective {
+                property: different.name,
+            })?;
+        Ok(Arc::new(Self {
+            id,
+            configuration: configuration.clone(),
+            clock: Arc::clone(&host.clock),
+            gate,
+            context: Arc::clone(client.client().context()),
+            late,
+            client: Mutex::new(Some(Arc::new(client))),
+        }))
+    }
+
+    /// Which runtime this is.
+    pub(crate) fn id(&self) -> &ProducerGeneration {
+        &self.id
+    }
+
+    /// Looks at brokers and topics and, when they are as they should be, admits records.
+    ///
+    /// # Errors
+    /// [`AttestationError`]; the generation stays shut.
+    pub(crate) async fn attest(self: &Arc<Self>) -> Result<(), AttestationError> {
+        let runtime = tokio::runtime::Handle::current();
+        self.look(move |look, this, client| {
+            let destinations = this.configuration.destinations();
+            look.topology(client.client(), destinations)?;
+            look.policies(&this.configuration.admin_config(), destinations, &runtime)
+        })
+        .await?;
+        self.context.update(|standing| standing.attested = true);
+        Ok(())
+    }
+
+    /// Asks for any sign of life, and admits records again when there is one.
+    ///
+    /// # Errors
+    /// [`AttestationError`].
+    pub(crate) async fn probe(self: &Arc<Self>) -> Result<(), AttestationError> {
+        self.look(|look, this, client| {
+            look.probe(client.client(), this.configuration.destinations())
+        })
+        .await?;
+        self.context.update(|standing| standing.broker_away = false);
+        Ok(())
+    }
+
+    async fn look(
+        self: &Arc<Self>,
+        what: impl FnOnce(&Look, &Self, &Client) -> Result<(), AttestationError> + Send + 'static,
+    ) -> Result<(), AttestationError> {
+        let within = self.configuration.settings.attestation_timeout;
+        let this = Arc::clone(self);
+        let looked = tokio::task::spawn_blocking(move || {
+            let look = Look::new(within);
+            let client = this.client().ok_or_else(|| gone(within))?;
+            what(&look, &this, &client)
+        })
+        .await;
+        // The runtime is going down; nothing was learnt.
+        looked.unwrap_or_else(|_| Err(gone(within)))
+    }
+
+    /// Waits for a permit.
+    pub(crate) async fn admit(&self) -> Admission {
+        self.gate
+            .admit(self.configuration.settings.admission_timeout)
+            .await
+    }
+
+    /// The generation's standing, to be watched.
+    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+        self.context.standing()
+    }
+
+    /// Whether it ever had a record acknowledged.
+    pub(crate) fn has_acknowledged(&self) -> bool {
+        self.context.has_acknowledged()
+    }
+
+    /// Sends one record and waits for its report until the deadline.
+    pub(crate) async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
+        let event = &request.event;
+        let destination = self
+            .configuration
+            .destinations()
+            .resolve(&event.identities.destination, &event.binding_revision);
+        let Some(destination) = destination else {
+            return not_sent(
+                FailureStage::ContractCompile,
+                FailureClass::DestinationMissing,
+                RetryDisposition::StopProvider,
+            );
+        };
+        let record = compile_record(event);
+        if let Some(class) = refusal(&record, destination) {
+            return not_sent(
+                FailureStage::Serialization,
+                class,
+                RetryDisposition::NoRetry,
+            );
+        }
+        let (pending, report) = PendingRecord::new(
+            AttemptNote {
+                attempt: request.attempt.clone(),
+                destination: destination.destination.clone(),
+                binding_revision: destination.binding_revision.clone(),
+                topic: destination.topic.clone(),
+                producer_generation: self.id.clone(),
+            },
+            Arc::clone(&self.late),
+        );
+        if let Err(outcome) = self
+            .send(&record, destination, Box::new(pending), request.deadline)
+            .await
+        {
+            return outcome;
+        }
+        fail::fail_point!("kafka::after_send");
+        self.await_report(report, request.deadline).await
+    }
+
+    /// Hands the record over, waiting for buffer room a bounded time.
+    async fn send(
+        &self,
+        record: &KafkaRecord,
+        destination: &KafkaDestination,
+        mut pending: Box<PendingRecord>,
+        deadline: MonotonicInstant,
+    ) -> Result<(), PublicationOutcome> {
+        let began = self.clock.now();
+        let patience = self.configuration.settings.max_block_timeout;
+        loop {
+            if let Some(refusal) = self.refuses() {
+                return Err(refusal);
+            }
+            let now = self.clock.now();
+            if now.until(deadline).is_zero() {
+                return Err(not_sent(
+                    FailureStage::Deadline,
+                    FailureClass::DeadlineExceeded,
+                    RetryDisposition::RetryWithinBudget,
+                ));
+            }
+            // Before the try, so that room made in between is not missed.
+            let room = self.context.room().notified();
+            let (code, returned) = match self.hand_over(record, destination, pending) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            };
+            let left = patience
+                .saturating_sub(began.until(now))
+                .min(now.until(deadline));
+            if code != Code::QueueFull || left.is_zero() {
+                let outcome = classify(code, Phase::Send);
+                if outcome.disposition() == RetryDisposition::StopProvider
+                    && let Some(failure) = outcome.failure()
+                {
+                    self.context.stop(failure.class);
+                }
+                return Err(outcome);
+            }
+            pending = returned;
+            // Woken or not, the next try decides.
+            let _ = tokio::time::timeout(left.min(ROOM_TICK), room).await;
+        }
+    }
+
+    fn hand_over(
+        &self,
+        record: &KafkaRecord,
+        destination: &KafkaDestination,
+        pending: Box<PendingRecord>,
+    ) -> Result<(), (Code, Box<PendingRecord>)> {
+        let Some(client) = self.client() else {
+            return Err((Code::PurgeQueue, pending));
+        };
+        let headers = record.headers.iter().fold(
+            OwnedHeaders::new_with_capacity(record.headers.len()),
+            |headers, header| {
+                headers.insert(Header {
+                    key: header.name,
+                    value: Some(&header.value),
+                })
+            },
+        );
+        self.context.enter();
+        let sent = client.send(
+            BaseRecord::with_opaque_to(destination.topic.as_str(), pending)
+                .key(record.key.as_slice())
+                .payload(record.value.as_slice())
+                .timestamp(record.timestamp_millis)
+                .headers(headers),
+        );
+        let refused = sent.err().map(|(error, record)| {
+            self.context.leave();
+            let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+            (code, record.delivery_opaque)
+        });
+        end_off_thread(client);
+        refused.map_or(Ok(()), Err)
+    }
+
+    async fn await_report(
+        &self,
+        report: AwaitedReport,
+        deadline: MonotonicInstant,
+    ) -> PublicationOutcome {
+        let left = self.clock.now().until(deadline);
+        report.within(left).await.unwrap_or({
+            PublicationOutcome::Indeterminate(PublicationFailure {
+                stage: FailureStage::Deadline,
+                class: FailureClass::DeadlineExceeded,
+                disposition: RetryDisposition::RetryWithinBudget,
+            })
+        })
+    }
+
+    /// Why nothing is handed over any more.
+    fn refuses(&self) -> Option<PublicationOutcome> {
+        let stopped = self.context.standing().borrow().stopped;
+        let class = match stopped {
+            Some(class) => class,
+            None if self.client().is_none() => FailureClass::ClientClosed,
+            None => return None,
+        };
+        Some(not_sent(
+            FailureStage::LocalAdmission,
+            class,
+            RetryDisposition::StopProvider,
+        ))
+    }
+
+    /// Admits nothing any more, then waits for what is under way, at most `budget`.
+    pub(crate) async fn drain(self: &Arc<Self>, budget: Duration) -> DrainReport {
+        self.context.update(|standing| standing.draining = true);
+        let began = self.clock.now();
+        // Elapsed or not, the report says what is left.
+        let _ = tokio::time::timeout(budget, self.gate.idle()).await;
+        let left = budget.saturating_sub(began.until(self.clock.now()));
+        let this = Arc::clone(self);
+        let flushed = tokio::task::spawn_blocking(move || {
+            if let Some(client) = this.client() {
+                // An empty queue is not acceptance, and a full one not refusal: each record's own
+                // report decides, so the answer itself says nothing.
+                let _ = client.flush(left);
+            }
+        });
+        let _ = flushed.await;
+        DrainReport {
+            unresolved: self.context.unresolved(),
+            permits_out: self.gate.outstanding(),
+        }
+    }
+
+    /// The barrier: every permit is back, so every attempt has its outcome recorded.
+    pub(crate) async fn barrier(&self) {
+        self.gate.idle().await;
+    }
+
+    /// Ends the client. What it still held is reported as purged, which is `INDETERMINATE` for
+    /// everything that was on its way.
+    pub(crate) async fn close(&self) {
+        self.context.update(|standing| standing.draining = true);
+        if let Some(client) = self.take_client() {
+            let _ = tokio::task::spawn_blocking(move || drop(client)).await;
+        }
+    }
+
+    fn client(&self) -> Option<Arc<Client>> {
+        self.client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn take_client(&self) -> Option<Arc<Client>> {
+        self.client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl Drop for KafkaProducerGeneration {
+    fn drop(&mut self) {
+        if let Some(client) = self.take_client() {
+            end_off_thread(client);
+        }
+    }
+}
+
+/// Gives a use of the client back. Should it be the last one, the client ends on a thread of its
+/// own, since that blocks for up to a second.
+fn end_off_thread(client: Arc<Client>) {
+    if let Some(last) = Arc::into_inner(client) {
+        std::thread::spawn(move || drop(last));
+    }
+}
+
+fn gone(within: Duration) -> AttestationError {
+    AttestationError::BrokerUnreachable {
+        within,
+        source: KafkaError::Canceled.into(),
+    }
+}
+
+fn not_sent(
+    stage: FailureStage,
+    class: FailureClass,
+    disposition: RetryDisposition,
+) -> PublicationOutcome {
+    PublicationOutcome::Rejected(PublicationFailure {
+        stage,
+        class,
+        disposition,
+    })
+}
+
+/// Why a record can never be sent as it is.
+fn refusal(record: &KafkaRecord, destination: &KafkaDestination) -> Option<FailureClass> {
+    // The client reads a timestamp of zero as "now", and a broker refuses negative ones.
+    if record.timestamp_millis < 1 {
+        return Some(FailureClass::InvalidPayload);
+    }
+    let bound = usize::try_from(destination.maximum_record_bytes).unwrap_or(usize::MAX);
+    (record.wire_bytes() > bound).then_some(FailureClass::RecordTooLarge)
+}
+
+#[cfg(test)]
+#[path = "generation_mock_tests.rs"]
+mod mock_tests;

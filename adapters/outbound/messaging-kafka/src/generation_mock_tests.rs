@@ -1,0 +1,287 @@
+//! Broker errors injected one by one through the client's mock cluster.
+//!
+//! Invariant: these show what the client makes of each code and status; what a broker promises is
+//! shown on a real one. The mock cannot describe topics, so attestation is set by hand.
+
+use super::*;
+use crate::destination::{KafkaDestinations, TopicAllowList, TopicName};
+use crate::pending::tests::attempt;
+use crate::record::golden;
+use crate::settings::{ClusterAlias, ProducerSettings, SecurityProfile};
+use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
+use domain_core::instant::DatabaseInstant;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr as Raw};
+use std::time::Instant;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Clock(Instant);
+
+impl MonotonicClockPort for Clock {
+    fn now(&self) -> MonotonicInstant {
+        MonotonicInstant::since_origin(self.0.elapsed())
+    }
+}
+
+struct Mocked {
+    cluster: MockCluster<'static, DefaultProducerContext>,
+    generation: Arc<KafkaProducerGeneration>,
+}
+
+fn settings(bootstrap: String) -> ProducerSettings {
+    ProducerSettings {
+        cluster: ClusterAlias::parse("mock").unwrap(),
+        bootstrap_servers: vec![bootstrap],
+        security: SecurityProfile::LocalPlaintext,
+        admission_timeout: Duration::from_millis(50),
+        delivery_timeout: Duration::from_secs(4),
+        request_timeout: Duration::from_secs(1),
+        max_block_timeout: Duration::from_millis(50),
+        linger: Duration::ZERO,
+        attestation_timeout: Duration::from_secs(5),
+        drain_timeout: Duration::from_secs(1),
+        recovery_minimum_delay: Duration::from_millis(50),
+        recovery_maximum_delay: Duration::from_millis(50),
+        buffer_memory_bytes: 4 << 20,
+        maximum_request_bytes: 1 << 20,
+        batch_bytes: 64 << 10,
+        maximum_admitted_records: 4,
+        maximum_buffered_records: 4,
+        maximum_late_observations: 4,
+    }
+}
+
+impl Mocked {
+    fn new() -> Self {
+        let cluster = MockCluster::new(1).expect("mock cluster");
+        cluster.create_topic("mock", 1, 1).expect("topic");
+        let destination = KafkaDestination {
+            destination: LogicalDestinationId::parse("portfolio-domain-events").unwrap(),
+            binding_revision: DestinationBindingRevision::parse("r1").unwrap(),
+            topic: TopicName::parse("mock").unwrap(),
+            expected_partitions: 1,
+            minimum_replication_factor: 1,
+            minimum_in_sync_replicas: 1,
+            maximum_record_bytes: 500_000,
+            maximum_envelope_bytes: 400_000,
+            topic_maximum_bytes: 1_000_000,
+        };
+        let allowed = TopicAllowList::parse(["mock"]).unwrap();
+        let configuration = settings(cluster.bootstrap_servers())
+            .compile(KafkaDestinations::build(vec![destination], &allowed).unwrap())
+            .unwrap();
+        let host = ProducerHost {
+            clock: Arc::new(Clock(Instant::now())),
+            wall_clock: Arc::new(|| DatabaseInstant::from_epoch_micros(1)),
+            generation_ids: Arc::new(|| ProducerGeneration::parse("g-1").unwrap()),
+        };
+        let late = Arc::new(LateObservations::new(4));
+        let generation = KafkaProducerGeneration::create(&configuration, &host, late).unwrap();
+        generation
+            .context
+            .update(|standing| standing.attested = true);
+        Self {
+            cluster,
+            generation,
+        }
+    }
+
+    async fn publish(&self) -> PublicationOutcome {
+        let request = PublicationRequest {
+            attempt: attempt(),
+            event: Arc::new(golden::first_event()),
+            deadline: self.generation.clock.now().plus(LIMIT),
+        };
+        self.generation.publish(&request).await
+    }
+
+    /// The outcome of a record whose every produce request is answered with this code.
+    async fn injected(error: Raw) -> (PublicationOutcome, Option<FailureClass>) {
+        let mocked = Self::new();
+        let first = mocked.publish().await;
+        assert!(first.receipt().is_some(), "{first:?}");
+        mocked
+            .cluster
+            .request_errors(RDKafkaApiKey::Produce, &[error; 200]);
+        let outcome = mocked.publish().await;
+        let stopped = mocked.generation.standing().borrow().stopped;
+        mocked.generation.close().await;
+        (outcome, stopped)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_running_client_uses_every_value_it_was_given() {
+    let mocked = Mocked::new();
+    let client = mocked.generation.client().unwrap();
+    let configuration = &mocked.generation.configuration;
+    assert_eq!(configuration.assert_effective(client.client()), Ok(()));
+    let mut other = configuration.clone();
+    let weakened: Vec<_> = other
+        .properties
+        .iter()
+        .cloned()
+        .map(|mut property| {
+            if property.name == "acks" {
+                property.effective = "1".to_owned();
+            }
+            property
+        })
+        .collect();
+    other.properties = weakened.into();
+    let different = other.assert_effective(client.client()).unwrap_err();
+    assert_eq!(different.name, "acks");
+    drop(client);
+    mocked.generation.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_the_record_are_final_and_leave_the_producer_alone() {
+    for (error, class) in [
+        (
+            Raw::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+            FailureClass::RecordTooLarge,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE,
+            FailureClass::RecordTooLarge,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_INVALID_RECORD,
+            FailureClass::InvalidPayload,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP,
+            FailureClass::InvalidPayload,
+        ),
+    ] {
+        let (outcome, stopped) = Mocked::injected(error).await;
+        let expected = PublicationOutcome::Rejected(PublicationFailure {
+            stage: FailureStage::BrokerAck,
+            class,
+            disposition: RetryDisposition::NoRetry,
+        });
+        assert_eq!((outcome, stopped), (expected, None), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_the_provider_stop_it_and_are_certain() {
+    for (error, class) in [
+        (
+            Raw::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+            FailureClass::Unauthorized,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED,
+            FailureClass::Unauthorized,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_POLICY_VIOLATION,
+            FailureClass::TopicPolicyMismatch,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_INVALID_REQUIRED_ACKS,
+            FailureClass::TopicPolicyMismatch,
+        ),
+        (
+            Raw::RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            FailureClass::TopicPolicyMismatch,
+        ),
+    ] {
+        let (outcome, stopped) = Mocked::injected(error).await;
+        let expected = PublicationOutcome::Rejected(PublicationFailure {
+            stage: FailureStage::BrokerAck,
+            class,
+            disposition: RetryDisposition::StopProvider,
+        });
+        assert_eq!((outcome, stopped), (expected, Some(class)), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_proves_nothing_stays_indeterminate() {
+    use RetryDisposition::{RetryWithinBudget, StopProvider};
+    for (error, disposition) in [
+        (Raw::RD_KAFKA_RESP_ERR_UNKNOWN, RetryWithinBudget),
+        (Raw::RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, RetryWithinBudget),
+        (Raw::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, RetryWithinBudget),
+        (
+            Raw::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            RetryWithinBudget,
+        ),
+        (Raw::RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION, StopProvider),
+        (Raw::RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, StopProvider),
+        (
+            Raw::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+            StopProvider,
+        ),
+    ] {
+        let (outcome, stopped) = Mocked::injected(error).await;
+        let PublicationOutcome::Indeterminate(failure) = outcome else {
+            panic!("{error:?}: {outcome:?}");
+        };
+        assert_eq!(failure.disposition, disposition, "{error:?}");
+        assert_eq!(stopped.is_some(), disposition == StopProvider, "{error:?}");
+    }
+}
+
+/// The client tries these again by itself until its time is up, and then speaks of the time alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_the_client_retries_end_with_its_own_timeout() {
+    for error in [
+        Raw::RD_KAFKA_RESP_ERR_INVALID_MSG,
+        Raw::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+    ] {
+        let (outcome, stopped) = Mocked::injected(error).await;
+        let failure = outcome.failure().expect("a failure");
+        assert_eq!(failure.class, FailureClass::DeadlineExceeded, "{error:?}");
+        assert_eq!(
+            (failure.disposition, stopped),
+            (RetryDisposition::RetryWithinBudget, None),
+            "{error:?}"
+        );
+    }
+}
+
+/// A stopped generation refuses without asking the client, and says whose fault it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_generation_hands_nothing_over() {
+    let mocked = Mocked::new();
+    mocked.generation.context.stop(FailureClass::Unauthorized);
+    let expected = PublicationOutcome::Rejected(PublicationFailure {
+        stage: FailureStage::LocalAdmission,
+        class: FailureClass::Unauthorized,
+        disposition: RetryDisposition::StopProvider,
+    });
+    assert_eq!(mocked.publish().await, expected);
+    assert_eq!(mocked.generation.context.unresolved(), 0);
+    mocked.generation.close().await;
+}
+
+/// The named place between hand-over and report.
+#[cfg(feature = "failpoints")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_fail_point_lies_between_hand_over_and_report() {
+    let scenario = fail::FailScenario::setup();
+    let mocked = Mocked::new();
+    mocked
+        .cluster
+        .broker_round_trip_time(1, Duration::from_millis(300))
+        .unwrap();
+    let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let watched = (Arc::clone(&seen), Arc::clone(&mocked.generation.context));
+    fail::cfg_callback("kafka::after_send", move || {
+        watched
+            .0
+            .store(watched.1.unresolved(), std::sync::atomic::Ordering::SeqCst);
+    })
+    .unwrap();
+    let outcome = mocked.publish().await;
+    assert!(outcome.receipt().is_some(), "{outcome:?}");
+    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
+    mocked.generation.close().await;
+    scenario.teardown();
+}

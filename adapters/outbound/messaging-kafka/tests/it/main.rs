@@ -1,0 +1,15 @@
+//! The adapter against real brokers.
+//!
+//! Invariant: a missing broker fails the lane, never skips it; each test owns its topics, and
+//! nothing is asserted about a record that was not read back or reported by the broker.
+
+mod attest;
+mod broker;
+mod console;
+mod fixture;
+mod limits;
+mod proxy;
+mod publish;
+mod recovery;
+mod response_loss;
+mod topic;

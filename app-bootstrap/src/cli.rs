@@ -1,0 +1,116 @@
+//! The command line.
+//!
+//! Invariant: exit code 0 means done and accounted for, 1 a failure, 2 a wrong call.
+
+use app_bootstrap::config::{self, ExpectedState};
+use app_bootstrap::serve;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// An event leaves the outbox only countersigned: by the broker's acknowledgement, or by an
+/// accountable operator.
+#[derive(Debug, Parser)]
+#[command(name = "countersign", version)]
+pub(crate) struct Cli {
+    /// The profile file
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "config/profiles/local-embedded.toml"
+    )]
+    profile: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the profile's relay until interrupted (the default)
+    Serve(ServeArgs),
+    /// Commit the sample's business data, publish its events, consume them, and account for each
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
+    /// Check configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Default, Args)]
+struct ServeArgs {
+    /// Keep the embedded store and journal in this folder instead of where the profile says
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+#[cfg(feature = "demo")]
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// Commands to execute, one JSON object a line; the sample's own by default
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Leave countersign.db and events.journal in this folder; by default a temporary one
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Compile the profile and its contracts without opening anything
+    Check,
+}
+
+/// Logs go to standard error; `RUST_LOG` chooses what, warnings by default for the demo.
+pub(crate) fn init_logging(cli: &Cli) {
+    let default = match cli.command {
+        None | Some(Command::Serve(_)) => "info",
+        _ => "warn",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let profile = config::load(&cli.profile)?;
+    match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
+        Command::Serve(args) => {
+            serve::serve(profile, args.data_dir).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => {
+            let options = app_bootstrap::demo::Options {
+                input: args.input,
+                data_dir: args.data_dir,
+                json: args.json,
+            };
+            Ok(app_bootstrap::demo::run(profile, options).await?)
+        }
+        Command::Config(ConfigCommand::Check) => {
+            match &profile.state {
+                ExpectedState::Disabled => println!("{}: DISABLED", profile.file.display()),
+                ExpectedState::Active(active) => {
+                    let compiled = app_bootstrap::compose::contracts::compile(active)?;
+                    println!("{}: ACTIVE", profile.file.display());
+                    for card in active.tuple.cards() {
+                        println!("  {} = {}", card.key, card.id);
+                    }
+                    println!(
+                        "  contract catalog {}",
+                        compiled.catalog_revision().to_hex()
+                    );
+                    println!("this tuple is not promoted: development only");
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Contracts and bindings of a profile, compiled without opening anything but their files.
+//!
+//! Invariant: what is served is exactly what the profile names and the lock pins; code may
+//! contribute types to those contracts, never further contracts (requirement 004 §§13.1–13.3).
+
+use super::ComposeError;
+use super::system::Compiled;
+use crate::config::{ActiveProfile, ProviderProfile};
+use application_core::contract::{
+    BindingSet, DestinationBinding, IntegrationEventContractContribution,
+};
+use outbound_contract_json::{
+    ContractCompiler, ContractOverride, ContractsLock, Deployment, ProviderBounds, load_manifest,
+};
+use outbound_journal::broker;
+use std::sync::Arc;
+
+/// Compiles the profile's contracts from their manifests.
+///
+/// # Errors
+/// [`ComposeError`] with file, contract and rule.
+pub fn compile(profile: &ActiveProfile) -> Result<Compiled, ComposeError> {
+    compile_with(profile, &[])
+}
+
+/// The same, with payload types for the contracts that code contributes too. A contribution that
+/// the profile does not name, or that says something else than its manifest, is refused.
+///
+/// # Errors
+/// [`ComposeError`] with file, contract and rule.
+pub fn compile_with(
+    profile: &ActiveProfile,
+    contributions: &[Arc<dyn IntegrationEventContractContribution>],
+) -> Result<Compiled, ComposeError> {
+    let manifests = profile
+        .manifests
+        .iter()
+        .map(|file| load_manifest(file))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(ComposeError::Manifest)?;
+    if manifests.is_empty() {
+        return Err(ComposeError::NoContract);
+    }
+    if let Some(unnamed) = contributions
+        .iter()
+        .map(|contribution| contribution.descriptor().key())
+        .find(|key| manifests.iter().all(|one| one.descriptor.key() != *key))
+    {
+        return Err(ComposeError::UnnamedContribution(unnamed));
+    }
+    let catalog = ContractCompiler::new()
+        .contributions(contributions)
+        .manifests(manifests)
+        .compile()
+        .map_err(ComposeError::Contracts)?;
+    read_lock(profile)?
+        .check(catalog.catalog())
+        .map_err(|source| ComposeError::Lock {
+            file: profile.lock_file.clone(),
+            source,
+        })?;
+    let bound = catalog
+        .bind(Deployment {
+            bindings: bindings(profile)?,
+            provider: provider_bounds(profile),
+            overrides: profile
+                .overrides
+                .iter()
+                .map(|bounds| ContractOverride {
+                    contract: bounds.contract.clone(),
+                    maximum_payload_bytes: bounds.maximum_payload_bytes,
+                    maximum_envelope_bytes: bounds.maximum_envelope_bytes,
+                    ordering: None,
+                })
+                .collect(),
+        })
+        .map_err(ComposeError::Bind)?;
+    Ok(Compiled::new(profile.clone(), Arc::new(bound)))
+}
+
+fn read_lock(profile: &ActiveProfile) -> Result<ContractsLock, ComposeError> {
+    let file = &profile.lock_file;
+    let bytes = std::fs::read(file).map_err(|source| ComposeError::LockFile {
+        file: file.clone(),
+        source,
+    })?;
+    ContractsLock::from_yaml(&bytes).map_err(|source| ComposeError::Lock {
+        file: file.clone(),
+        source,
+    })
+}
+
+fn bindings(profile: &ActiveProfile) -> Result<BindingSet, ComposeError> {
+    let bindings = profile
+        .destinations
+        .iter()
+        .map(|destination| DestinationBinding {
+            destination: destination.destination.clone(),
+            revision: destination.revision.clone(),
+            maximum_record_bytes: destination.maximum_record_bytes,
+            maximum_envelope_bytes: destination.maximum_envelope_bytes,
+            current: destination.current,
+        })
+        .collect();
+    BindingSet::build(bindings).map_err(ComposeError::Bindings)
+}
+
+fn provider_bounds(profile: &ActiveProfile) -> ProviderBounds {
+    let card = profile
+        .tuple
+        .card("publication.producer-profile")
+        .unwrap_or_default()
+        .to_owned();
+    match &profile.provider {
+        ProviderProfile::Journal(_) => ProviderBounds {
+            card,
+            maximum_envelope_bytes: u32::try_from(broker::MAX_ENVELOPE_BYTES).unwrap_or(u32::MAX),
+            reason: "a journal record has at most 1024 bytes in all".to_owned(),
+        },
+        ProviderProfile::Kafka(kafka) => ProviderBounds {
+            card,
+            maximum_envelope_bytes: kafka.maximum_request_bytes,
+            reason: "a record must fit into one request".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,64 @@
+//! The embedded tuple's store: one SQLite file.
+//!
+//! Invariant: business, append and relay are handed connections of the same file, and are asked
+//! for its identity before anything else.
+
+use super::resource::agree;
+use super::system::{Compiled, ComposeError, RelayPorts};
+use outbound_persistence_sqlite::{
+    AppendPolicy, SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open SQLite store and the ports on it.
+pub struct EmbeddedStore {
+    pub(super) store: SqliteStore,
+    /// The relay's side.
+    pub relay: RelayPorts,
+    /// The business side's write transactions.
+    pub transactions: Arc<SqliteTransactions>,
+    /// Appends.
+    pub outbox: Arc<SqliteOutbox>,
+    /// The consumer's inbox.
+    pub inbox: Arc<SqliteInbox>,
+}
+
+impl EmbeddedStore {
+    pub(super) async fn open(compiled: &Compiled, path: &Path) -> Result<Self, ComposeError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| ComposeError::Store(error.into()))?;
+        }
+        let store = SqliteStore::open(path, SqliteStoreOptions::default())
+            .await
+            .map_err(|error| ComposeError::Store(error.into()))?;
+        let outbox = store.outbox(AppendPolicy {
+            maximum_automatic_publication_age: compiled
+                .profile
+                .outbox
+                .maximum_automatic_publication_age,
+            dispatch_profile_id: compiled.profile.outbox.polling_card.to_owned(),
+        });
+        let transactions = store.transactions();
+        let deliveries = store.deliveries();
+        agree(
+            &transactions,
+            &[("append", &outbox), ("relay", &deliveries)],
+            compiled.profile.outbox.transaction_resource_id.as_ref(),
+        )
+        .await
+        .map_err(ComposeError::Resource)?;
+        let deliveries = Arc::new(deliveries);
+        Ok(Self {
+            relay: RelayPorts {
+                deliveries: deliveries.clone(),
+                observations: deliveries,
+                query: Arc::new(store.query()),
+            },
+            transactions: Arc::new(transactions),
+            outbox: Arc::new(outbox),
+            inbox: Arc::new(store.inbox()),
+            store,
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! One profile becomes one running tuple.
+//!
+//! Invariant: start-up follows requirement 004 §17.10: everything static is compiled before any
+//! resource opens, and no relay turn is taken before stores agree on who they are and the producer
+//! is ready. No policy lives here.
+
+pub mod contracts;
+mod embedded;
+mod kafka;
+mod provider;
+mod resource;
+mod system;
+
+pub use embedded::EmbeddedStore;
+pub use kafka::KafkaStore;
+pub use provider::Provider;
+pub use resource::{ResourceMismatch, agree};
+pub use system::{Compiled, ComposeError, RelayPorts, RelaySystem};
+
+use crate::config::StoreProfile;
+
+/// The store of either tuple, open.
+pub enum Store {
+    /// SQLite.
+    Embedded(EmbeddedStore),
+    /// PostgreSQL.
+    Kafka(KafkaStore),
+}
+
+impl Store {
+    /// Opens the profile's store and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`ComposeError`].
+    pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
+        match &compiled.profile.store {
+            StoreProfile::Sqlite { path } => EmbeddedStore::open(compiled, path)
+                .await
+                .map(Self::Embedded),
+            StoreProfile::Postgres {
+                url,
+                maximum_connections,
+            } => KafkaStore::open(compiled, url, *maximum_connections)
+                .await
+                .map(Self::Kafka),
+        }
+    }
+
+    /// The relay's side of the store.
+    pub fn relay_ports(&self) -> &system::RelayPorts {
+        match self {
+            Self::Embedded(store) => &store.relay,
+            Self::Kafka(store) => &store.relay,
+        }
+    }
+
+    /// Waits for what is under way and closes every connection.
+    pub async fn close(self) {
+        match self {
+            Self::Embedded(store) => store.store.close().await,
+            Self::Kafka(store) => store.store.close().await,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Places where a test stops this process for good.
+//!
+//! Invariant: without the feature `failpoints` nothing here does anything. The points lie around
+//! the publisher: `relay::before_publish` is after Tx B, `relay::after_publish` before Tx C.
+
+use application_core::ports::OutboxMessagePublishPort;
+use std::sync::Arc;
+
+/// The publisher as it is.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn around(
+    publisher: Arc<dyn OutboxMessagePublishPort>,
+) -> Arc<dyn OutboxMessagePublishPort> {
+    publisher
+}
+
+/// The publisher between its two points.
+#[cfg(feature = "failpoints")]
+pub(crate) fn around(
+    publisher: Arc<dyn OutboxMessagePublishPort>,
+) -> Arc<dyn OutboxMessagePublishPort> {
+    Arc::new(active::Interrupted { inner: publisher })
+}
+
+#[cfg(feature = "failpoints")]
+mod active {
+    use application_core::ports::{OutboxMessagePublishPort, PublicationRequest};
+    use domain_core::publication::PublicationOutcome;
+    use std::sync::Arc;
+
+    pub(super) struct Interrupted {
+        pub(super) inner: Arc<dyn OutboxMessagePublishPort>,
+    }
+
+    #[async_trait::async_trait]
+    impl OutboxMessagePublishPort for Interrupted {
+        async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
+            fail::fail_point!("relay::before_publish");
+            let outcome = self.inner.publish(request).await;
+            fail::fail_point!("relay::after_publish");
+            outcome
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The loops of a running process and what they need from it: clock, randomness, log.
+//!
+//! Invariant: loops only call use cases; every pause is a wait for the stop signal with a
+//! deadline, so a stop is never slept through.
+
+mod ambient;
+mod late_loop;
+mod log_reporter;
+mod readiness;
+mod relay_loop;
+mod stop;
+
+pub use ambient::{ProcessClock, ProcessEntropy};
+pub use log_reporter::LogReporter;
+pub use readiness::{Readiness, ReadinessReason};
+pub use relay_loop::{RelayCounters, RelayWorkers};
+pub use stop::{StopSignal, StopSwitch};
+
+pub(crate) use late_loop::drain_late_observations;
+pub(crate) use readiness::watch_unknown_backlog;

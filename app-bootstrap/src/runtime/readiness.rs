@@ -1,0 +1,104 @@
+//! Whether the relay can do its work, and why not.
+//!
+//! Invariant: a reason stands until what caused it is gone; ready means that there is none.
+
+use super::StopSignal;
+use application_core::ports::{KnownRecord, OutboxDeliveryPort, UnknownReason};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Why the relay is not ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReadinessReason {
+    /// The producer cannot send.
+    ProviderNotReady,
+    /// The store does not answer.
+    StoreUnavailable,
+    /// Unresolved rows that this process cannot send.
+    UnknownRecords(UnknownReason),
+    /// Late observations were lost.
+    LateObservationsDropped,
+}
+
+impl ReadinessReason {
+    /// The stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ProviderNotReady => "provider-not-ready",
+            Self::StoreUnavailable => "store-unavailable",
+            Self::UnknownRecords(UnknownReason::ContractVersion) => "unknown-contract-version",
+            Self::UnknownRecords(UnknownReason::SchemaHash) => "unknown-schema-hash",
+            Self::UnknownRecords(UnknownReason::BindingRevision) => "unknown-binding-revision",
+            Self::LateObservationsDropped => "late-observations-dropped",
+        }
+    }
+}
+
+/// The reasons that stand now.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<Mutex<BTreeSet<ReadinessReason>>>);
+
+impl Readiness {
+    /// The reasons; none means ready.
+    pub fn reasons(&self) -> BTreeSet<ReadinessReason> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Sets or clears one reason, and logs the change once.
+    pub fn set(&self, reason: ReadinessReason, stands: bool) {
+        let mut reasons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = if stands {
+            reasons.insert(reason)
+        } else {
+            reasons.remove(&reason)
+        };
+        if changed && stands {
+            tracing::warn!(reason = reason.as_str(), "relay readiness degraded");
+        } else if changed {
+            tracing::info!(reason = reason.as_str(), "relay readiness reason cleared");
+        }
+    }
+}
+
+/// Counts rows that this process cannot send, until stopped.
+pub(crate) async fn watch_unknown_backlog(
+    deliveries: Arc<dyn OutboxDeliveryPort>,
+    known: Arc<[KnownRecord]>,
+    readiness: Readiness,
+    interval: Duration,
+    mut stop: StopSignal,
+) {
+    loop {
+        match deliveries.count_unknown(&known).await {
+            Ok(backlog) => {
+                readiness.set(ReadinessReason::StoreUnavailable, false);
+                for reason in [
+                    UnknownReason::ContractVersion,
+                    UnknownReason::SchemaHash,
+                    UnknownReason::BindingRevision,
+                ] {
+                    let count = backlog.by_reason.get(&reason).copied().unwrap_or(0);
+                    readiness.set(ReadinessReason::UnknownRecords(reason), count > 0);
+                    if count > 0 {
+                        tracing::warn!(
+                            reason = reason.as_str(),
+                            count,
+                            "unresolved rows that this process cannot send"
+                        );
+                    }
+                }
+            }
+            Err(error) => {
+                readiness.set(ReadinessReason::StoreUnavailable, true);
+                tracing::warn!(error = %crate::chain(&error), "the backlog could not be counted");
+            }
+        }
+        if stop.stopped_within(interval).await {
+            return;
+        }
+    }
+}

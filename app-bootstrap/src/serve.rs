@@ -1,0 +1,98 @@
+//! `countersign serve`: the relay of one profile, until it is told to stop.
+//!
+//! Invariant: stopping follows requirement 004 §17.9: claim no more, let attempts end, drain what
+//! came late, then close the producer, then the store.
+
+use crate::compose::{ComposeError, Provider, RelaySystem, Store, contracts};
+use crate::config::{ActiveProfile, ExpectedState, Profile, ProviderProfile, StoreProfile};
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Why serving ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The profile could not be composed.
+    #[error("the profile could not be started")]
+    Compose(#[from] ComposeError),
+    /// Signals cannot be received.
+    #[error("termination signals cannot be received")]
+    Signals(#[source] std::io::Error),
+    /// A data folder was named for a tuple that has none.
+    #[error("--data-dir is for the embedded tuple; this profile keeps its data elsewhere")]
+    DataDir,
+}
+
+/// Serves until SIGINT or SIGTERM. A disabled profile waits for them with nothing open.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), ServeError> {
+    let mut signals = Signals::listen().map_err(ServeError::Signals)?;
+    let ExpectedState::Active(active) = profile.state else {
+        tracing::info!("expected-state is DISABLED: nothing is open");
+        signals.next().await;
+        return Ok(());
+    };
+    let active = in_folder(*active, data_dir.as_deref())?;
+    let compiled = contracts::compile(&active)?;
+    let store = Store::open(&compiled).await?;
+    let provider = Provider::open(&compiled).await?;
+    let system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
+        publisher
+    });
+    tracing::info!(
+        producer = active.tuple.card("publication.producer-profile"),
+        catalog = %compiled.catalog_revision().to_hex(),
+        "relay started; this tuple is not promoted"
+    );
+    signals.next().await;
+    tracing::info!("stopping");
+    if !system.stop().await {
+        tracing::warn!("an attempt did not end in time; its claim stands until the lease lapses");
+    }
+    provider.close().await;
+    store.close().await;
+    Ok(())
+}
+
+/// Moves the embedded tuple's files into a folder.
+///
+/// # Errors
+/// [`ServeError::DataDir`] for a tuple without files.
+pub fn in_folder(
+    mut active: ActiveProfile,
+    folder: Option<&Path>,
+) -> Result<ActiveProfile, ServeError> {
+    let Some(folder) = folder else {
+        return Ok(active);
+    };
+    match (&mut active.store, &mut active.provider) {
+        (StoreProfile::Sqlite { path }, ProviderProfile::Journal(journal)) => {
+            *path = folder.join("countersign.db");
+            journal.path = folder.join("events.journal");
+            Ok(active)
+        }
+        _ => Err(ServeError::DataDir),
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

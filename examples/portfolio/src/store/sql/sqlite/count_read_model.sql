@@ -1,0 +1,5 @@
+SELECT COUNT(*),
+       COALESCE(SUM(event_count), 0),
+       COUNT(*) FILTER (WHERE aggregate_type = 'worklog'),
+       COUNT(*) FILTER (WHERE aggregate_type = 'poster')
+FROM portfolio_read_model

@@ -6,6 +6,16 @@
 use application_core::ports::OutboxMessagePublishPort;
 use std::sync::Arc;
 
+/// Reads `FAILPOINTS` from the environment for as long as the guard lives.
+#[cfg(feature = "failpoints")]
+pub fn armed() -> fail::FailScenario<'static> {
+    fail::FailScenario::setup()
+}
+
+/// Nothing to arm.
+#[cfg(not(feature = "failpoints"))]
+pub fn armed() {}
+
 /// The publisher as it is.
 #[cfg(not(feature = "failpoints"))]
 pub(crate) fn around(
@@ -37,6 +47,7 @@ mod active {
         async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
             fail::fail_point!("relay::before_publish");
             let outcome = self.inner.publish(request).await;
+            tracing::info!("reached relay::after_publish");
             fail::fail_point!("relay::after_publish");
             outcome
         }

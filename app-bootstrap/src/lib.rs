@@ -7,7 +7,7 @@ pub mod compose;
 pub mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
-mod failpoints;
+pub mod failpoints;
 pub mod runtime;
 pub mod serve;
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    let _armed = app_bootstrap::failpoints::armed();
     cli::init_logging(&cli);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

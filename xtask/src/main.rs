@@ -4,6 +4,8 @@
 //! and exits with another code.
 #![forbid(unsafe_code)]
 
+mod architecture;
+mod interruption;
 mod lanes;
 mod metadata;
 mod process;
@@ -49,6 +51,8 @@ enum Task {
         #[arg(long, hide = true, requires = "containers")]
         through_socket: bool,
     },
+    /// Compare the workspace with config/architecture/modules.json and scan the sources.
+    Architecture,
     /// Everything that a change must pass: format, clippy, cargo-deny, tests, containers.
     Ci {
         /// Run only this part; may be repeated.
@@ -84,10 +88,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// An interrupted start is finished first and then undone, so that nothing is left behind that
+/// no state knows of.
+fn services_up() -> Result<bool> {
+    let interruption = interruption::Interruption::watch()?;
+    let up = services::up(services::User::Person)?;
+    if interruption.happened() && up == services::Up::Started {
+        services::down()?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
 fn run(task: Task) -> Result<bool> {
     match task {
         Task::Services { action } => match action {
-            ServicesAction::Up => services::up(services::Owner::Person).map(|_| true),
+            ServicesAction::Up => services_up(),
             ServicesAction::Down => services::down().map(|()| true),
             ServicesAction::Status { json } => services::status(json),
             ServicesAction::Env => services::environment().map(|()| true),
@@ -106,6 +122,7 @@ fn run(task: Task) -> Result<bool> {
             packages: package,
             through_socket,
         }),
+        Task::Architecture => architecture::report(),
         Task::Ci { only } => lanes::ci::run(&only),
     }
 }

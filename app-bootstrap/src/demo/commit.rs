@@ -1,7 +1,8 @@
 //! Executing the input: business rows and events, line by line.
 //!
-//! Invariant: a refused line leaves nothing behind and the run goes on; a line whose event is
-//! already in the outbox is not executed again.
+//! Invariant: a refused line leaves nothing behind and the run goes on. A line whose event an
+//! earlier run committed under the same contract is not executed again; within one run a repeated
+//! event id is refused.
 
 use super::error::DemoError;
 use super::progress::Progress;
@@ -15,6 +16,7 @@ use domain_core::identity::EventId;
 use portfolio::execute::{EventIdSource, ExecuteCommand, ExecuteError};
 use portfolio::input::{Command, CommandReader, InputLine, RefusedLine};
 use portfolio::store::{PortfolioDatabase, PortfolioRepository, StoreError};
+use std::collections::HashSet;
 use std::future::Future;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -101,6 +103,7 @@ where
             ExecuteCommand::new(Arc::clone(&self.database), appender, Arc::new(NoFurtherIds));
         let bar = progress.bar(None, "commit");
         let mut committed = Committed::default();
+        let mut executed_now = HashSet::new();
         for line in CommandReader::new(input) {
             committed.lines += 1;
             bar.inc(1);
@@ -116,13 +119,21 @@ where
                 .find_delivery(&event_id)
                 .await
                 .map_err(DemoError::Query)?;
-            if known.is_some() {
+            let contract = command.action.contract();
+            let committed_before = known.is_some_and(|delivery| {
+                !executed_now.contains(&event_id)
+                    && delivery.contract_id.as_str() == contract.name()
+            });
+            if committed_before {
                 committed.known_before += 1;
                 continue;
             }
             match execute.execute(self.transactions.as_ref(), *command).await {
                 Ok(executed) => {
-                    committed.first_new.get_or_insert(executed.event_id);
+                    committed
+                        .first_new
+                        .get_or_insert_with(|| executed.event_id.clone());
+                    executed_now.insert(executed.event_id);
                 }
                 Err(error) => match refusal(&error) {
                     Some(refusal) => committed.refuse(refusal.at_line(number), progress),

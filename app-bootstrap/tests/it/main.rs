@@ -1,3 +1,13 @@
-//! Integration tests of the composition root.
+//! Integration tests of the composition root: profiles, contracts, the demo, and the relay killed
+//! at every point.
+//!
+//! Invariant: real PostgreSQL, real Kafka and the real binary; a missing service fails its test.
 
 mod config;
+mod contracts;
+mod embedded;
+#[cfg(feature = "failpoints")]
+mod kill;
+mod local_kafka;
+mod resource;
+mod support;

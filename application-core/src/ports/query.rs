@@ -4,6 +4,7 @@
 
 use crate::Cause;
 use domain_core::delivery::DeliveryStateName;
+use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{ContractId, DeliveryGeneration, EventId};
 use domain_core::publication::{AcceptanceCertainty, FailureClass};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct DeliverySummary {
     pub event_id: EventId,
     /// Its contract.
     pub contract_id: ContractId,
+    /// The stored document's hash, to hold a broker's record against. Never shown or logged.
+    pub envelope_sha256: Sha256Digest,
     /// The current generation.
     pub generation: DeliveryGeneration,
     /// Its state.

@@ -6,35 +6,14 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::tally::Tally;
+use crate::interruption::Interruption;
 use crate::wait;
-
-/// Set by SIGINT and SIGTERM.
-#[derive(Clone)]
-pub(crate) struct Interruption(Arc<AtomicBool>);
-
-impl Interruption {
-    /// Catches both signals from now on.
-    pub(crate) fn watch() -> Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&flag)).context("catch signals")?;
-        }
-        Ok(Self(flag))
-    }
-
-    /// Whether one has arrived.
-    pub(crate) fn happened(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
 
 /// How a lane ended.
 #[derive(Clone, Debug)]
@@ -175,7 +154,7 @@ mod tests {
     use super::*;
 
     fn never() -> Interruption {
-        Interruption(Arc::new(AtomicBool::new(false)))
+        Interruption::unwatched()
     }
 
     fn shell(script: &str) -> Command {
@@ -239,7 +218,7 @@ mod tests {
                 Ok(std::fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')))
             })
             .unwrap();
-            flag.0.store(true, Ordering::SeqCst);
+            flag.happen();
         });
         let result = run("x", &mut shell(&script), Counting::OneCheck, &interruption).unwrap();
         trigger.join().unwrap();

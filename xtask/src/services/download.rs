@@ -65,7 +65,7 @@ pub(crate) fn postgres(cache: &Path, lock: &PostgresLock) -> Result<PathBuf> {
 /// The folder of jars that make a Kafka broker and its tools.
 pub(crate) fn kafka(cache: &Path, lock: &KafkaLock) -> Result<PathBuf> {
     let home = cache.join(format!("kafka-{}", lock.version));
-    if home.is_dir() {
+    if lock.jars.keys().all(|jar| home.join(jar).is_file()) {
         verify_folder(&home, &lock.jars)?;
         return Ok(home);
     }
@@ -83,6 +83,10 @@ pub(crate) fn kafka(cache: &Path, lock: &KafkaLock) -> Result<PathBuf> {
     )?;
     let libs = partial.join("libs");
     verify_folder(&libs, &lock.jars)?;
+    // What an older lock file or a hand left there is not worth keeping.
+    if home.is_dir() {
+        std::fs::remove_dir_all(&home).context("remove the old jars")?;
+    }
     std::fs::rename(&libs, &home).context("put Kafka into the cache")?;
     std::fs::remove_dir_all(&partial).context("remove the download folder")?;
     Ok(home)

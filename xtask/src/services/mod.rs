@@ -18,8 +18,8 @@ pub(crate) mod probe;
 pub(crate) mod provisioner;
 mod state;
 
-pub(crate) use native::{Up, down, endpoints, environment, kafka_classpath, status, up};
-pub(crate) use state::Owner;
+pub(crate) use native::{Up, down, endpoints, environment, kafka_classpath, release, status, up};
+pub(crate) use state::User;
 
 /// Where the tests find the services; exported to them as environment variables.
 #[derive(Clone)]

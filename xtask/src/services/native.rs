@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::lock::ServicesLock;
-use super::state::{Owner, ServicesHome, State};
+use super::state::{ServicesHome, State, User};
 use super::{Endpoints, KAFKA_BOOTSTRAP, KAFKA_CLASSPATH, POSTGRES_URL};
 use super::{download, kafka, postgres, probe};
 use crate::process::Stopped;
@@ -17,20 +17,23 @@ use crate::process::Stopped;
 /// Whether `up` had to start anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
-    /// It started them; whoever called stops them.
+    /// It started them.
     Started,
-    /// They ran already and somebody else stops them.
+    /// They ran already.
     AlreadyRunning,
 }
 
-/// Starts the services unless they run.
-pub(crate) fn up(owner: Owner) -> Result<Up> {
+/// Starts the services for `user` unless they run.
+pub(crate) fn up(user: User) -> Result<Up> {
     let home = ServicesHome::from_environment()?;
     let _lock = home.lock()?;
-    if let Some(state) = home.load()? {
+    if let Some(mut state) = home.load()? {
         let dead = state.dead();
         if dead.is_empty() {
-            return adopt(&home, state, owner);
+            describe(&home, &state, "already running");
+            state.join(user);
+            home.store(&state)?;
+            return Ok(Up::AlreadyRunning);
         }
         println!(
             "{} gone since the last start; begin afresh",
@@ -38,25 +41,25 @@ pub(crate) fn up(owner: Owner) -> Result<Up> {
         );
         stop(&home, &state)?;
     }
-    start(&home, owner)?;
+    start(&home, user)?;
     Ok(Up::Started)
 }
 
-/// Running services stay as they are, except that those of a dead test run get a new owner.
-fn adopt(home: &ServicesHome, mut state: State, owner: Owner) -> Result<Up> {
-    describe(home, &state, "already running");
-    let orphaned = matches!(state.owner, Owner::TestRun(run) if !run.is_alive());
-    if orphaned || owner == Owner::Person {
-        state.owner = owner;
-        home.store(&state)?;
+/// Stops the services when `user` was the last who needs them.
+pub(crate) fn release(user: User) -> Result<()> {
+    let home = ServicesHome::from_environment()?;
+    let _lock = home.lock()?;
+    let Some(mut state) = home.load()? else {
+        return Ok(());
+    };
+    if state.leave(user) {
+        return stop(&home, &state);
     }
-    Ok(match (orphaned, owner) {
-        (true, Owner::TestRun(_)) => Up::Started,
-        _ => Up::AlreadyRunning,
-    })
+    println!("services stay up for {} other users", state.users.len());
+    home.store(&state)
 }
 
-fn start(home: &ServicesHome, owner: Owner) -> Result<()> {
+fn start(home: &ServicesHome, user: User) -> Result<()> {
     let lock = ServicesLock::load()?;
     let cache = home.cache()?;
     let unpacked = download::postgres(&cache, &lock.postgres)?;
@@ -84,7 +87,7 @@ fn start(home: &ServicesHome, owner: Owner) -> Result<()> {
         }
     };
     let state = State {
-        owner,
+        users: vec![user],
         postgres: database.service,
         kafka: broker,
         kafka_libs: libs,
@@ -97,7 +100,7 @@ fn start(home: &ServicesHome, owner: Owner) -> Result<()> {
     Ok(())
 }
 
-/// Stops what `up` started.
+/// Stops what `up` started, whoever needs it.
 pub(crate) fn down() -> Result<()> {
     let home = ServicesHome::from_environment()?;
     let _lock = home.lock()?;

@@ -119,8 +119,8 @@ impl ServicesHome {
 /// The services that one command started.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// Who stops them.
-    pub(crate) owner: Owner,
+    /// Who needs them; the last one to go stops them.
+    pub(crate) users: Vec<User>,
     /// The PostgreSQL server.
     pub(crate) postgres: Service,
     /// The Kafka broker.
@@ -131,13 +131,13 @@ pub(crate) struct State {
     pub(crate) borrowed_folders: Vec<PathBuf>,
 }
 
-/// Who stops the services.
+/// Who needs the services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "process")]
-pub(crate) enum Owner {
-    /// A person, with `services down`.
+pub(crate) enum User {
+    /// A person, until `services down`.
     Person,
-    /// The test run with this identity, when it ends.
+    /// The test run with this identity, until it ends.
     TestRun(ProcessIdentity),
 }
 
@@ -162,6 +162,24 @@ impl State {
         [("postgres", &self.postgres), ("kafka", &self.kafka)]
     }
 
+    /// Notes that `user` needs them, and forgets test runs that were killed.
+    pub(crate) fn join(&mut self, user: User) {
+        self.leave(user);
+        self.users.push(user);
+    }
+
+    /// Notes that `user` is done; `true` when nobody needs them any more.
+    pub(crate) fn leave(&mut self, user: User) -> bool {
+        self.users.retain(|other| {
+            *other != user
+                && match other {
+                    User::Person => true,
+                    User::TestRun(run) => run.is_alive(),
+                }
+        });
+        self.users.is_empty()
+    }
+
     /// The names of the servers whose process is gone.
     pub(crate) fn dead(&self) -> Vec<&'static str> {
         self.services()
@@ -177,5 +195,51 @@ fn remove_if_there(path: &Path) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(anyhow!(error).context(format!("remove {}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(users: Vec<User>) -> State {
+        let service = || Service {
+            version: String::new(),
+            process: ProcessIdentity {
+                pid: 0,
+                start_ticks: 0,
+            },
+            port: 0,
+            data: PathBuf::new(),
+            log: PathBuf::new(),
+        };
+        State {
+            users,
+            postgres: service(),
+            kafka: service(),
+            kafka_libs: PathBuf::new(),
+            borrowed_folders: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn services_stay_until_the_last_user_has_left() {
+        let run = User::TestRun(ProcessIdentity::current().unwrap());
+        let mut state = state(vec![User::Person]);
+        state.join(run);
+        state.join(run);
+        assert_eq!(state.users, [User::Person, run]);
+        assert!(!state.leave(run));
+        assert!(state.leave(User::Person));
+    }
+
+    #[test]
+    fn a_killed_test_run_keeps_nothing_alive() {
+        let mut gone = ProcessIdentity::current().unwrap();
+        gone.start_ticks += 1;
+        let run = User::TestRun(ProcessIdentity::current().unwrap());
+        let mut state = state(vec![User::TestRun(gone)]);
+        state.join(run);
+        assert_eq!(state.users, [run]);
     }
 }

@@ -1,0 +1,97 @@
+//! The schema, forward only.
+//!
+//! Invariant: a migration that was applied never changes (its checksum is compared at every run),
+//! and one process at a time applies them (a session-level advisory lock).
+
+use crate::errors::DatabaseFault;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{PgPool, SqlSafeStr as _};
+
+/// Where applied migrations are remembered. It has a name of its own, since the business tables
+/// beside it may be migrated by the same library under its default name.
+const TABLE: &str = "countersign_migration";
+
+const MIGRATIONS: [(i64, &str, &str); 6] = [
+    (
+        1,
+        "transaction resource",
+        include_str!("../migrations/0001_transaction_resource.sql"),
+    ),
+    (
+        2,
+        "publication epoch",
+        include_str!("../migrations/0002_publication_epoch.sql"),
+    ),
+    (
+        3,
+        "outbox event",
+        include_str!("../migrations/0003_outbox_event.sql"),
+    ),
+    (
+        4,
+        "outbox delivery",
+        include_str!("../migrations/0004_outbox_delivery.sql"),
+    ),
+    (
+        5,
+        "attempt observation",
+        include_str!("../migrations/0005_attempt_observation.sql"),
+    ),
+    (
+        6,
+        "inbox consumption",
+        include_str!("../migrations/0006_inbox_consumption.sql"),
+    ),
+];
+
+/// Why the schema is not up to date. Migrations before the failed one are applied.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// An applied migration is not the one this build has.
+    #[error("migration {0} was applied with another content")]
+    Changed(i64),
+    /// The database has a migration that this build does not know: it is from a later version.
+    #[error("migration {0} was applied by a later version")]
+    Unknown(i64),
+    /// A migration failed and was rolled back.
+    #[error("migration {version} failed")]
+    Failed {
+        /// Which one.
+        version: i64,
+        /// Why.
+        #[source]
+        source: DatabaseFault,
+    },
+    /// The database cannot be reached or does not answer as it should.
+    #[error("the database cannot be migrated")]
+    Unavailable(#[source] DatabaseFault),
+}
+
+/// Applies what is missing.
+pub(crate) async fn run(pool: &PgPool) -> Result<(), MigrationError> {
+    let migrations = MIGRATIONS
+        .iter()
+        .map(|(version, description, sql)| {
+            let sql = sql.into_sql_str();
+            Migration::new(
+                *version,
+                (*description).into(),
+                MigrationType::Simple,
+                sql,
+                false,
+            )
+        })
+        .collect();
+    let mut migrator = Migrator::with_migrations(migrations);
+    migrator.dangerous_set_table_name(TABLE);
+    migrator.run(pool).await.map_err(|error| match error {
+        MigrateError::VersionMismatch(version) => MigrationError::Changed(version),
+        MigrateError::VersionMissing(version) => MigrationError::Unknown(version),
+        MigrateError::ExecuteMigration(error, version) => MigrationError::Failed {
+            version,
+            source: error.into(),
+        },
+        MigrateError::Execute(error) => MigrationError::Unavailable(error.into()),
+        _ => MigrationError::Unavailable(DatabaseFault::Driver),
+    })
+}

@@ -1,0 +1,1 @@
+SELECT resource_id FROM transaction_resource

@@ -1,0 +1,136 @@
+//! One PostgreSQL store and the ports on it.
+//!
+//! Invariant: the connection URL is read once and kept nowhere that prints: no error, no `Debug`
+//! and no log statement of the driver shows it.
+
+use crate::append::PostgresOutbox;
+use crate::delivery::PostgresDeliveries;
+use crate::errors::DatabaseFault;
+use crate::inbox::PostgresInbox;
+use crate::migrate::{self, MigrationError};
+use crate::query::PostgresQuery;
+use crate::session::{Sessions, WriteIsolation, pool_options};
+use crate::settings::{AppendPolicy, PoolSettings, SettingsError};
+use crate::transaction::PostgresTransactions;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use std::sync::Arc;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL cannot be read. What it says is not repeated.
+    #[error("the database URL is not a PostgreSQL connection URL")]
+    Url,
+    /// A bound makes no sense.
+    #[error("the pool settings cannot be used")]
+    Settings(#[source] SettingsError),
+    /// The database cannot be reached or refused the login.
+    #[error("the database cannot be reached")]
+    Unavailable(#[source] DatabaseFault),
+}
+
+/// A pool on one database, and what hands out the ports.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Opens a pool. The URL's `options` may set the search path; nothing else of them is needed.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn connect(url: &str, settings: &PoolSettings) -> Result<Self, ConnectError> {
+        settings.check().map_err(ConnectError::Settings)?;
+        // The driver would take any scheme.
+        if !["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(ConnectError::Url);
+        }
+        let options: PgConnectOptions = url.parse().map_err(|_| ConnectError::Url)?;
+        let options = options
+            .application_name(&settings.application_name)
+            .disable_statement_logging();
+        let pool = pool_options(settings)
+            .connect_with(options)
+            .await
+            .map_err(|error| ConnectError::Unavailable(error.into()))?;
+        Ok(Self {
+            sessions: Sessions::new(pool, settings),
+        })
+    }
+
+    /// Takes a pool that a service has already; only the transaction limits of `settings` apply.
+    ///
+    /// # Errors
+    /// [`ConnectError::Settings`].
+    pub fn from_pool(pool: PgPool, settings: &PoolSettings) -> Result<Self, ConnectError> {
+        settings.check().map_err(ConnectError::Settings)?;
+        Ok(Self {
+            sessions: Sessions::new(pool, settings),
+        })
+    }
+
+    /// Brings the schema up to date, in the first schema of the search path.
+    ///
+    /// # Errors
+    /// [`MigrationError`].
+    pub async fn migrate(&self) -> Result<(), MigrationError> {
+        migrate::run(self.sessions.pool()).await
+    }
+
+    /// Write transactions for business code, READ COMMITTED.
+    pub fn transactions(&self) -> PostgresTransactions {
+        self.transactions_at(WriteIsolation::ReadCommitted)
+    }
+
+    /// Write transactions for business code at another level. The caller repeats them when the
+    /// database asks for it.
+    pub fn transactions_at(&self, isolation: WriteIsolation) -> PostgresTransactions {
+        PostgresTransactions {
+            sessions: Arc::clone(&self.sessions),
+            isolation,
+        }
+    }
+
+    /// The append port.
+    pub fn outbox(&self, policy: AppendPolicy) -> PostgresOutbox {
+        PostgresOutbox {
+            sessions: Arc::clone(&self.sessions),
+            policy,
+        }
+    }
+
+    /// The relay's transactions and the late observations' journal.
+    pub fn deliveries(&self) -> PostgresDeliveries {
+        PostgresDeliveries {
+            sessions: Arc::clone(&self.sessions),
+        }
+    }
+
+    /// Reads.
+    pub fn query(&self) -> PostgresQuery {
+        PostgresQuery {
+            sessions: Arc::clone(&self.sessions),
+        }
+    }
+
+    /// The inbox of any transaction on this store.
+    pub fn inbox(&self) -> PostgresInbox {
+        PostgresInbox
+    }
+
+    /// Closes the pool once its transactions have ended.
+    pub async fn close(&self) {
+        self.sessions.pool().close().await;
+    }
+}

@@ -1,0 +1,23 @@
+//! The store on a real PostgreSQL, each test in a schema of its own.
+//!
+//! Invariant: the server is the one that `COUNTERSIGN_TEST_POSTGRES_URL` names; without it every
+//! test here fails and says so. Nothing sleeps: conditions are waited for with a deadline.
+#![forbid(unsafe_code)]
+
+mod harness;
+mod place;
+mod proxy;
+mod sample;
+mod tamper;
+mod wait;
+
+mod authority;
+mod claims;
+mod commit_reply;
+mod conformance;
+mod faults;
+mod migrations;
+mod plans;
+mod schema;
+mod sessions;
+mod transitions;

@@ -1,0 +1,185 @@
+//! The plans of the statements that run all the time.
+//!
+//! Invariant: with many recorded deliveries none of them reads a whole table, under a custom and
+//! under a generic plan; what an idle or a busy poll reads does not grow with what was recorded.
+
+use crate::place::Place;
+use crate::sample::{append, event};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor as _};
+
+/// Events that are recorded, each in a scope of its own or the only open ones of a few.
+const RECORDED: u32 = 20_000;
+
+/// Fills the tables past their triggers, from one event that was appended.
+async fn fill(place: &Place) {
+    let store = place.store().await;
+    append(&store, &event("e-seed", "a", 1)).await;
+    let mut session = place.session().await;
+    session
+        .execute(AssertSqlSafe(format!(
+            "SET session_replication_role = replica; \
+             INSERT INTO outbox_event \
+             SELECT 'e-' || lpad(n::text, 8, '0'), envelope_version, contract_id, \
+                 payload_version, logical_destination_id, destination_binding_revision, \
+                 aggregate_type, 'a' || n % 4000, n / 4000, 0, \
+                 encode(sha256(('a' || n % 4000)::bytea), 'hex'), occurred_at, \
+                 clock_timestamp() - interval '1 day', tenant_scope, correlation_id, \
+                 causation_id, traceparent, tracestate, content_type, envelope_bytes, \
+                 envelope_sha256, envelope_schema_hash, payload_schema_hash, schema_set_hash, \
+                 contract_catalog_revision, publication_epoch, dispatch_authority, \
+                 transaction_resource_id, ordering_required \
+             FROM outbox_event AS e, generate_series(1, {RECORDED} + 300) AS n \
+             WHERE e.event_id = 'e-seed'; \
+             INSERT INTO outbox_delivery (event_id, delivery_generation, authority_status, \
+                 dispatch_profile_id, destination_binding_revision, state, claim_count, \
+                 publication_attempt_count, first_attempt_at, last_outcome_certainty, \
+                 provider_generation, provider_record_reference, delivery_recorded_at, \
+                 terminal_at, created_at, automatic_attempt_deadline, partition_key_text, \
+                 aggregate_sequence, aggregate_event_index, ordering_required, claim_partition) \
+             SELECT e.event_id, 1, 'CURRENT', 'p', e.destination_binding_revision, \
+                 CASE WHEN recorded THEN 'DELIVERY_RECORDED' ELSE 'READY' END, \
+                 recorded::integer, recorded::integer, \
+                 CASE WHEN recorded THEN e.created_at END, \
+                 CASE WHEN recorded THEN 'ACCEPTED' END, 'g', 'r', \
+                 CASE WHEN recorded THEN e.created_at END, \
+                 CASE WHEN recorded THEN e.created_at END, e.created_at, \
+                 clock_timestamp() + interval '1 day', e.partition_key_text, \
+                 e.aggregate_sequence, 0, true, 0 \
+             FROM (SELECT *, substr(event_id, 3)::integer <= {RECORDED} AS recorded \
+                   FROM outbox_event WHERE event_id <> 'e-seed') AS e; \
+             INSERT INTO outbox_delivery_attempt_observation (event_id, delivery_generation, \
+                 publication_attempt_id, observation_sequence, observation_type, \
+                 claim_token_digest, producer_generation, destination_binding_revision) \
+             SELECT event_id, 1, event_id, 1, 'ATTEMPT_ADMITTED', sha256(event_id::bytea), 'g', \
+                 destination_binding_revision FROM outbox_delivery WHERE claim_count = 1; \
+             SET session_replication_role = origin; \
+             ANALYZE outbox_event, outbox_delivery, outbox_delivery_attempt_observation"
+        )))
+        .await
+        .expect("filled");
+}
+
+/// A statement with the arguments that it runs with.
+struct Planned {
+    name: &'static str,
+    sql: &'static str,
+    arguments: &'static str,
+}
+
+macro_rules! planned {
+    ($($name:literal: $arguments:literal),+ $(,)?) => {
+        [$(Planned {
+            name: $name,
+            sql: include_str!(concat!("../../src/sql/", $name, ".sql")),
+            arguments: $arguments,
+        }),+]
+    };
+}
+
+const KNOWN: &str = "array['sample.record.kept'], array[1], array[sha256('payload')], \
+                     array['sample-events'], array['sample-events-r1']";
+
+fn statements() -> Vec<Planned> {
+    planned! {
+        "find_heads": "0, '', KNOWN, 16",
+        "lock_head": "'e-00030001', 1, 1",
+        "claim": r"'e-00030001', 1, 1, '\x00', 'w', 1, 1, 5, 'a', 'g', '\x00', false, 'DEADLINE'",
+        "abandon_attempt": r"'e-00000001', 1, '\x00', 'DEADLINE'",
+        "spend_budget": "'e-00030001', 1, 1, 1, 5, NULL, NULL",
+        "read_event": "'e-00030001'",
+        "lock_delivery": "'e-00030001', 1",
+        "record_outcome": r"'e-00030001', 1, '\x00', 'w', 'DELIVERY_RECORDED', 0, 'ACCEPTED',
+            'NO_RETRY', NULL, NULL, 'g', 'r', 1, 'a', '\x00', 'b'",
+        "find_attempt": r"'e-00000001', '\x00', sha256('e-00000001')",
+        "lock_deliveries": "array['e-00000001', 'e-00000002'], array[1, 1]",
+        "late_observations": r"array['e-00000001'], array[1], array['a'], array['\x00'::bytea],
+            array['g'], array['b'], array[1], array['r']",
+        "find_delivery": "'e-00000001'",
+        "deliveries_after": "'e-00010000', 100",
+    }
+    .into_iter()
+    .collect()
+}
+
+async fn explain(session: &mut PgConnection, options: &str, planned: &Planned) -> String {
+    let arguments = planned.arguments.replace("KNOWN", KNOWN);
+    let mut explained = format!("EXPLAIN ({options}) EXECUTE planned({arguments})");
+    explained.retain(|character| character != '\n');
+    session
+        .execute(AssertSqlSafe(format!("PREPARE planned AS {}", planned.sql)))
+        .await
+        .unwrap_or_else(|error| panic!("{}: {error}", planned.name));
+    let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explained))
+        .persistent(false)
+        .fetch_all(&mut *session)
+        .await
+        .unwrap_or_else(|error| panic!("{}: {error}", planned.name));
+    session
+        .execute("DEALLOCATE planned")
+        .await
+        .expect("deallocated");
+    plan.join("\n")
+}
+
+/// Pages that a plan with ANALYZE and BUFFERS says it touched, at its top.
+fn pages(plan: &str) -> u64 {
+    let line = plan
+        .lines()
+        .find(|line| line.trim_start().starts_with("Buffers:"))
+        .unwrap_or_else(|| panic!("no buffers in {plan}"));
+    line.split_whitespace()
+        .filter_map(|word| {
+            word.strip_prefix("hit=")
+                .or_else(|| word.strip_prefix("read="))
+        })
+        .map(|number| number.parse::<u64>().expect("a number of pages"))
+        .sum()
+}
+
+#[tokio::test]
+async fn no_frequent_statement_reads_a_whole_table() {
+    let place = Place::create().await;
+    fill(&place).await;
+    let mut session = place.session().await;
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        session
+            .execute(AssertSqlSafe(format!("SET plan_cache_mode = {mode}")))
+            .await
+            .expect("set");
+        for planned in statements() {
+            let plan = explain(&mut session, "COSTS OFF", &planned).await;
+            assert!(
+                !plan.contains("Seq Scan on outbox"),
+                "{} under {mode}:\n{plan}",
+                planned.name
+            );
+        }
+        a_poll_reads_few_pages(&mut session).await;
+    }
+}
+
+/// A poll that finds heads, and one that finds none, read a few pages of thousands.
+async fn a_poll_reads_few_pages(session: &mut PgConnection) {
+    let find = statements().remove(0);
+    assert_eq!(find.name, "find_heads");
+    let size: i64 = sqlx::query_scalar(
+        "SELECT (pg_relation_size('outbox_delivery') + pg_relation_size('outbox_event')) / 8192",
+    )
+    .fetch_one(&mut *session)
+    .await
+    .expect("size");
+    // Sixteen heads, each with a probe of its scope and one of its event.
+    let busy = pages(&explain(session, "ANALYZE, BUFFERS", &find).await);
+    assert!(busy < 200, "{busy} pages of {size}");
+    let none = Planned {
+        arguments: "4102444800000000, '', KNOWN, 16",
+        ..find
+    };
+    let idle = pages(&explain(session, "ANALYZE, BUFFERS", &none).await);
+    assert!(idle < 20, "{idle} pages of {size}");
+    assert!(
+        size > 1_000,
+        "the tables are too small to show anything: {size} pages"
+    );
+}

@@ -1,0 +1,103 @@
+//! Tx C: the outcome is journalled and the delivery moves, under the valid-lease token CAS.
+//!
+//! Invariant: exactly one row moves, or nothing is written at all (requirement 004 §18.6).
+
+use crate::encoding::micros;
+use crate::errors::CommitError;
+use crate::writer::{SqliteWriteTransaction, Writer};
+use application_core::ports::{OutcomeRecord, RecordError, RecordOutcome};
+use domain_core::delivery::DeliveryStateName;
+use domain_core::publication::RelayDecision;
+use std::time::Duration;
+
+pub(super) async fn record_outcome(
+    writer: &Writer,
+    record: &OutcomeRecord,
+) -> Result<RecordOutcome, RecordError> {
+    let unavailable = |error: sqlx::Error| RecordError::Unavailable(Box::new(error));
+    let (state, delay) = transition(record.decision);
+    let mut tx = writer.begin().await.map_err(unavailable)?;
+    if !move_delivery(&mut tx, record, state, delay)
+        .await
+        .map_err(unavailable)?
+    {
+        tx.rollback().await;
+        return Ok(RecordOutcome::Stale);
+    }
+    observe(&mut tx, record).await.map_err(unavailable)?;
+    match tx.commit().await {
+        Ok(()) => Ok(RecordOutcome::Recorded(state)),
+        Err(CommitError::Unknown(error)) => Err(RecordError::OutcomeUnknown(Box::new(error))),
+        Err(error) => Err(RecordError::Unavailable(Box::new(error))),
+    }
+}
+
+fn transition(decision: RelayDecision) -> (DeliveryStateName, Duration) {
+    match decision {
+        RelayDecision::Record => (DeliveryStateName::DeliveryRecorded, Duration::ZERO),
+        RelayDecision::Retry { delay } => (DeliveryStateName::RetryWait, delay),
+        RelayDecision::Exhaust => (DeliveryStateName::Exhausted, Duration::ZERO),
+        RelayDecision::Hold => (DeliveryStateName::Hold, Duration::ZERO),
+    }
+}
+
+/// Whether token, owner, lease and attempt still held, and the row moved.
+async fn move_delivery(
+    tx: &mut SqliteWriteTransaction,
+    record: &OutcomeRecord,
+    state: DeliveryStateName,
+    delay: Duration,
+) -> Result<bool, sqlx::Error> {
+    let failure = record.outcome.failure();
+    // Only a recorded delivery says where the broker has the record; a misroute's reference is
+    // in the journal.
+    let reference = record
+        .outcome
+        .receipt()
+        .filter(|_| state == DeliveryStateName::DeliveryRecorded)
+        .map(|receipt| receipt.record_reference.as_str());
+    let moved = sqlx::query(include_str!("../sql/record_outcome.sql"))
+        .bind(record.attempt.event_id.as_str())
+        .bind(record.attempt.generation.value())
+        .bind(record.attempt.claim_token.as_bytes().as_slice())
+        .bind(record.owner.as_str())
+        .bind(record.attempt.attempt_id.as_str())
+        .bind(record.attempt.claim_token.digest().as_bytes().as_slice())
+        .bind(state.as_str())
+        .bind(micros(delay))
+        .bind(record.outcome.certainty().as_str())
+        .bind(failure.map(|failure| failure.class.as_str()))
+        .bind(failure.map(|failure| failure.stage.as_str()))
+        .bind(record.producer_generation.as_str())
+        .bind(reference)
+        .execute(tx.connection())
+        .await?;
+    Ok(moved.rows_affected() == 1)
+}
+
+async fn observe(
+    tx: &mut SqliteWriteTransaction,
+    record: &OutcomeRecord,
+) -> Result<(), sqlx::Error> {
+    let failure = record.outcome.failure();
+    sqlx::query(include_str!("../sql/observe_outcome.sql"))
+        .bind(record.attempt.event_id.as_str())
+        .bind(record.attempt.generation.value())
+        .bind(record.attempt.attempt_id.as_str())
+        .bind(record.attempt.claim_token.digest().as_bytes().as_slice())
+        .bind(record.producer_generation.as_str())
+        .bind(record.binding_revision.as_str())
+        .bind(record.outcome.certainty().as_str())
+        .bind(record.outcome.disposition().as_str())
+        .bind(failure.map(|failure| failure.class.as_str()))
+        .bind(failure.map(|failure| failure.stage.as_str()))
+        .bind(
+            record
+                .outcome
+                .receipt()
+                .map(|receipt| receipt.record_reference.as_str()),
+        )
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,2 @@
+-- The random id that the first migration wrote.
+SELECT resource_id FROM transaction_resource

@@ -1,0 +1,92 @@
+//! One store: the file, its one write connection and its read connections.
+//!
+//! Invariant: every adapter that a store hands out works on the same file, through the same write
+//! connection.
+
+use crate::append::{AppendPolicy, SqliteOutbox};
+use crate::deliveries::SqliteDeliveries;
+use crate::inbox::SqliteInbox;
+use crate::open::{OpenError, SqliteStoreOptions, connect_options, prepare, read_options};
+use crate::query::SqliteQuery;
+use crate::transaction::SqliteTransactions;
+use crate::writer::Writer;
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqlitePoolOptions;
+use std::path::Path;
+
+/// An open store. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    writer: Writer,
+    reads: SqlitePool,
+}
+
+impl SqliteStore {
+    /// Opens the file, creating it or bringing its schema up to date.
+    ///
+    /// # Errors
+    /// [`OpenError`], before anything but a regular file was touched.
+    pub async fn open(
+        path: impl AsRef<Path>,
+        options: SqliteStoreOptions,
+    ) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        prepare(path, &options).await?;
+        let connect = connect_options(path, &options);
+        let reads = SqlitePoolOptions::new()
+            .max_connections(options.read_connections.max(1))
+            .connect_lazy_with(read_options(connect.clone()));
+        Ok(Self {
+            writer: Writer::new(connect, options.write_wait),
+            reads,
+        })
+    }
+
+    /// The business side's write transactions.
+    pub fn transactions(&self) -> SqliteTransactions {
+        SqliteTransactions {
+            writer: self.writer.clone(),
+        }
+    }
+
+    /// Appends under a policy.
+    pub fn outbox(&self, policy: AppendPolicy) -> SqliteOutbox {
+        SqliteOutbox {
+            writer: self.writer.clone(),
+            policy,
+        }
+    }
+
+    /// The relay's transactions.
+    pub fn deliveries(&self) -> SqliteDeliveries {
+        SqliteDeliveries {
+            writer: self.writer.clone(),
+            reads: self.reads.clone(),
+        }
+    }
+
+    /// Reads for people and summaries.
+    pub fn query(&self) -> SqliteQuery {
+        SqliteQuery {
+            reads: self.reads.clone(),
+        }
+    }
+
+    /// The inbox.
+    pub fn inbox(&self) -> SqliteInbox {
+        SqliteInbox {
+            writer: self.writer.clone(),
+        }
+    }
+
+    /// Connections for the business side's reads. They cannot write.
+    pub fn read_pool(&self) -> &SqlitePool {
+        &self.reads
+    }
+
+    /// Waits for transactions under way and closes every connection.
+    pub async fn close(&self) {
+        self.writer.close().await;
+        self.reads.close().await;
+    }
+}

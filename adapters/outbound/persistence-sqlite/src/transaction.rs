@@ -1,0 +1,49 @@
+//! The business side's write transactions.
+//!
+//! Invariant: the work runs once; it commits if it returned normally, nothing marked it
+//! rollback-only and SQLite did not roll it back by itself.
+
+use crate::errors::CommitError;
+use crate::writer::{SqliteWriteTransaction, Writer};
+use application_core::ports::{TransactionError, TransactionPort, TxFuture};
+
+/// Runs work in write transactions of one store, one at a time.
+#[derive(Debug, Clone)]
+pub struct SqliteTransactions {
+    pub(crate) writer: Writer,
+}
+
+impl TransactionPort for SqliteTransactions {
+    type Tx = SqliteWriteTransaction;
+
+    async fn in_write<'a, T, E, W>(&'a self, work: W) -> Result<T, TransactionError<E>>
+    where
+        T: Send + 'a,
+        E: std::error::Error + Send + 'static,
+        W: for<'t> FnOnce(&'t mut Self::Tx) -> TxFuture<'t, T, E> + Send + 'a,
+    {
+        let mut tx = self
+            .writer
+            .begin()
+            .await
+            .map_err(|error| TransactionError::Begin(Box::new(error)))?;
+        let value = match work(&mut tx).await {
+            Ok(value) => value,
+            Err(error) => {
+                tx.rollback().await;
+                return Err(TransactionError::Work(error));
+            }
+        };
+        if tx.is_doomed() {
+            tx.rollback().await;
+            return Err(TransactionError::RollbackOnly);
+        }
+        match tx.commit().await {
+            Ok(()) => Ok(value),
+            Err(CommitError::Unknown(error)) => {
+                Err(TransactionError::OutcomeUnknown(Box::new(error)))
+            }
+            Err(error) => Err(TransactionError::Refused(Box::new(error))),
+        }
+    }
+}

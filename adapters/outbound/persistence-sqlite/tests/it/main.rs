@@ -1,0 +1,23 @@
+//! Integration tests of the SQLite store: the shared suite, and what is SQLite's own.
+#![forbid(unsafe_code)]
+
+mod abuse;
+mod crash;
+mod harness;
+mod limits;
+mod migrations;
+mod open;
+mod plans;
+mod processes;
+
+mod conformance {
+    use super::harness::SqliteHarness;
+    application_core::outbox_suite!(
+        #[tokio::test]
+        SqliteHarness
+    );
+    application_core::outbox_guard_suite!(
+        #[tokio::test]
+        SqliteHarness
+    );
+}

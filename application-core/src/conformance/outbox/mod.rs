@@ -1,0 +1,214 @@
+//! The suite of the outbox ports: append, deliveries, observations, query, inbox, resource.
+//!
+//! Invariant: a case gets a fresh store and nothing else, so cases run in any order and at once.
+//!
+//! An implementing crate has one type that implements [`OutboxHarness`] and, where SQL can reach
+//! the tables, [`GuardedOutboxHarness`], and instantiates every case as a test of its own:
+//!
+//! ```text
+//! mod conformance {
+//!     use super::MyHarness;
+//!     application_core::outbox_suite!(#[tokio::test] MyHarness);
+//!     application_core::outbox_guard_suite!(#[tokio::test] MyHarness);
+//! }
+//! ```
+
+pub mod append;
+pub mod budget;
+pub mod claim;
+pub mod concurrency;
+pub mod find_attempt;
+mod fixture;
+pub mod guards;
+mod harness;
+pub mod inbox;
+pub mod known;
+pub mod late;
+pub mod ordering;
+pub mod query;
+pub mod reclaim;
+pub mod record;
+pub mod resource;
+pub mod round_trip;
+pub mod transaction;
+
+pub use harness::{
+    DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness, Tampered,
+    Tampering,
+};
+
+/// Instantiates every case for one [`OutboxHarness`] under the given test attribute.
+#[macro_export]
+macro_rules! outbox_suite {
+    (#[$attribute:meta] $harness:ident) => {
+        $crate::outbox_cases! {
+            #[$attribute] $harness
+            transaction {
+                work_that_returns_is_committed,
+                work_that_fails_is_rolled_back,
+                a_marked_transaction_cannot_commit,
+                a_dropped_transaction_leaves_nothing,
+            }
+            append {
+                an_append_commits_with_business_rows,
+                an_append_rolls_back_with_business_rows,
+                a_swallowed_append_error_cannot_commit,
+                an_event_id_is_appended_once,
+                an_event_id_is_appended_once_within_a_transaction,
+                a_place_in_the_order_is_taken_once,
+                tenants_and_destinations_have_orders_of_their_own,
+                the_deadline_is_the_sooner_of_age_and_horizon,
+                without_an_active_epoch_nothing_commits,
+                only_a_polling_epoch_makes_a_delivery,
+            }
+            round_trip {
+                a_full_event_comes_back_unchanged,
+                a_bare_event_comes_back_unchanged,
+                a_trace_without_state_comes_back_unchanged,
+                the_longest_event_comes_back_unchanged,
+                occurred_at_is_cut_to_milliseconds,
+            }
+            claim {
+                an_empty_store_has_nothing,
+                a_claim_counts_its_attempt,
+                a_claim_journals_its_attempt,
+                a_live_claim_is_not_claimed_again,
+                a_claim_takes_one_row,
+                the_oldest_is_claimed_first,
+                a_retry_is_not_claimed_before_it_is_due,
+                a_due_retry_is_claimed,
+            }
+            record {
+                an_acknowledgement_is_recorded,
+                a_failure_within_its_budget_waits,
+                an_ended_budget_is_exhausted,
+                a_misroute_is_held,
+                the_last_failure_outlives_a_success,
+                only_the_claims_own_identity_records,
+                a_second_outcome_is_stale,
+                a_lapsed_claim_records_nothing,
+                only_an_acknowledgement_becomes_a_recorded_delivery,
+            }
+            reclaim {
+                a_lapsed_claim_is_reclaimed_and_its_attempt_closed,
+                the_old_owner_records_nothing_over_the_new_one,
+                every_abandoned_attempt_is_closed_once,
+            }
+            ordering {
+                a_ready_head_blocks,
+                a_claimed_head_blocks,
+                a_waiting_head_blocks,
+                an_exhausted_head_blocks,
+                a_held_head_blocks,
+                an_unverified_legacy_head_blocks,
+                a_recorded_head_releases_its_successor,
+                a_disposed_head_releases_its_successor,
+                sequence_and_index_order_totally,
+                the_order_spans_contracts,
+                a_reorder_tolerant_event_never_waits,
+                other_scopes_progress,
+            }
+            budget {
+                a_passed_deadline_ends_an_untried_row,
+                no_whole_attempt_before_the_deadline_ends_a_row,
+                a_passed_deadline_ends_a_due_retry,
+                a_passed_deadline_ends_a_lapsed_claim,
+                used_attempts_end_a_lapsed_claim,
+                an_abandoned_attempt_keeps_the_certainty_open,
+                a_provider_at_fault_exhausts_no_retry,
+                a_spent_head_still_blocks,
+            }
+            known {
+                an_unknown_contract_is_not_claimed,
+                an_unknown_version_is_not_claimed,
+                an_unknown_schema_is_not_claimed,
+                an_unknown_binding_is_not_claimed,
+                a_row_counts_under_its_first_reason,
+                an_unknown_row_keeps_its_state_past_its_deadline,
+                known_records_are_not_mixed,
+                a_process_that_knows_nothing_claims_nothing,
+                unresolved_rows_are_counted_and_resolved_ones_are_not,
+            }
+            find_attempt {
+                an_attempt_nobody_admitted_is_unknown,
+                a_claim_under_way_is_open,
+                a_recorded_attempt_is_closed,
+                a_reclaimed_attempt_is_lost,
+                a_lapsed_attempt_is_lost,
+            }
+            late {
+                a_late_acknowledgement_is_journalled_and_changes_nothing,
+                a_repeated_observation_is_absorbed,
+                an_orphaned_observation_is_dropped_and_counted,
+                attempts_keep_their_own_observations,
+                an_empty_batch_writes_nothing,
+            }
+            inbox {
+                an_event_is_first_seen_once,
+                another_document_is_a_collision,
+                consumers_have_inboxes_of_their_own,
+                a_rolled_back_effect_leaves_no_inbox_row,
+                a_transaction_sees_its_own_inbox_row,
+            }
+            query {
+                an_empty_store_counts_nothing,
+                counts_say_what_is_stored,
+                pages_follow_each_other,
+                a_summary_says_where_a_delivery_stands,
+            }
+            resource {
+                every_port_names_the_same_store,
+                two_stores_have_two_ids,
+            }
+            concurrency {
+                concurrent_claimers_get_disjoint_rows,
+                one_scope_gives_one_head_at_a_time,
+                attempts_add_up_under_concurrency,
+                concurrent_appends_of_one_event_leave_one,
+            }
+        }
+    };
+}
+
+/// Instantiates every case for one [`GuardedOutboxHarness`] under the given test attribute.
+#[macro_export]
+macro_rules! outbox_guard_suite {
+    (#[$attribute:meta] $harness:ident) => {
+        $crate::outbox_cases! {
+            #[$attribute] $harness
+            guards {
+                an_event_cannot_be_changed_or_deleted,
+                an_event_without_a_delivery_cannot_be_deleted,
+                an_observation_cannot_be_changed_or_deleted,
+                a_deliverys_copies_cannot_be_changed,
+                a_delivery_has_one_current_generation,
+                the_stores_identity_and_epoch_are_single,
+            }
+        }
+    };
+}
+
+/// One module a group, one test a case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! outbox_cases {
+    (#[$attribute:meta] $harness:ident) => {};
+    (
+        #[$attribute:meta] $harness:ident
+        $group:ident { $($case:ident,)* }
+        $($rest:tt)*
+    ) => {
+        mod $group {
+            use super::$harness;
+            use $crate::conformance::outbox::OutboxHarness as _;
+            $(
+                #[$attribute]
+                async fn $case() {
+                    let harness = $harness::fresh().await;
+                    $crate::conformance::outbox::$group::$case(harness).await;
+                }
+            )*
+        }
+        $crate::outbox_cases! { #[$attribute] $harness $($rest)* }
+    };
+}

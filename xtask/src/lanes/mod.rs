@@ -1,0 +1,12 @@
+//! The lanes that `cargo xtask test` and `cargo xtask ci` run.
+//!
+//! Invariant: a lane that could not run what it is for counts as failed; none is skipped.
+
+pub(crate) mod ci;
+mod deny;
+mod features;
+mod prebuilt;
+mod runner;
+mod summary;
+mod tally;
+pub(crate) mod test;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: exit code 0 means done and accounted for, 1 a failure, 2 a wrong call.
 
-use app_bootstrap::config::{self, ExpectedState};
-use app_bootstrap::serve;
+use app_bootstrap::config::{self, ExpectedState, Profile};
+use app_bootstrap::{compose, contracts_lock, serve};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +36,9 @@ enum Command {
     /// Check configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Keep the lock of contract versions
+    #[command(subcommand)]
+    Contracts(ContractsCommand),
 }
 
 #[derive(Debug, Default, Args)]
@@ -65,6 +68,34 @@ enum ConfigCommand {
     Check,
 }
 
+#[derive(Debug, Subcommand)]
+enum ContractsCommand {
+    /// Add the manifests' versions to the lock; refuses to change one that is there
+    Lock(LockArgs),
+    /// Check that the lock holds the manifests and only grew
+    Check {
+        #[command(flatten)]
+        files: LockArgs,
+        /// An earlier lock that this one must have grown from
+        #[arg(long, value_name = "FILE")]
+        previous: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct LockArgs {
+    /// The folder of manifests
+    #[arg(long, value_name = "DIR", default_value = "config/messaging/contracts")]
+    manifests: PathBuf,
+    /// The lock file
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "config/messaging/contracts.lock"
+    )]
+    lock: PathBuf,
+}
+
 /// Logs go to standard error; `RUST_LOG` chooses what, warnings by default for the demo.
 pub(crate) fn init_logging(cli: &Cli) {
     let default = match cli.command {
@@ -79,12 +110,9 @@ pub(crate) fn init_logging(cli: &Cli) {
 }
 
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let profile = config::load(&cli.profile)?;
+    let load = || config::load(&cli.profile);
     match cli.command.unwrap_or(Command::Serve(ServeArgs::default())) {
-        Command::Serve(args) => {
-            serve::serve(profile, args.data_dir).await?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Serve(args) => serve::serve(load()?, args.data_dir).await?,
         #[cfg(feature = "demo")]
         Command::Demo(args) => {
             let options = app_bootstrap::demo::Options {
@@ -92,25 +120,37 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 data_dir: args.data_dir,
                 json: args.json,
             };
-            Ok(app_bootstrap::demo::run(profile, options).await?)
+            return Ok(app_bootstrap::demo::run(load()?, options).await?);
         }
-        Command::Config(ConfigCommand::Check) => {
-            match &profile.state {
-                ExpectedState::Disabled => println!("{}: DISABLED", profile.file.display()),
-                ExpectedState::Active(active) => {
-                    let compiled = app_bootstrap::compose::contracts::compile(active)?;
-                    println!("{}: ACTIVE", profile.file.display());
-                    for card in active.tuple.cards() {
-                        println!("  {} = {}", card.key, card.id);
-                    }
-                    println!(
-                        "  contract catalog {}",
-                        compiled.catalog_revision().to_hex()
-                    );
-                    println!("this tuple is not promoted: development only");
-                }
-            }
-            Ok(ExitCode::SUCCESS)
+        Command::Config(ConfigCommand::Check) => config_check(&load()?)?,
+        Command::Contracts(ContractsCommand::Lock(files)) => {
+            let added = contracts_lock::extend(&files.manifests, &files.lock)?;
+            println!("{}: {added} added", files.lock.display());
+        }
+        Command::Contracts(ContractsCommand::Check { files, previous }) => {
+            contracts_lock::check(&files.manifests, &files.lock, previous.as_deref())?;
+            println!("{}: holds", files.lock.display());
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config_check(profile: &Profile) -> anyhow::Result<()> {
+    let file = profile.file.display();
+    match &profile.state {
+        ExpectedState::Disabled => println!("{file}: DISABLED"),
+        ExpectedState::Active(active) => {
+            let compiled = compose::check(active)?;
+            println!("{file}: ACTIVE");
+            for card in active.tuple.cards() {
+                println!("  {} = {}", card.key, card.id);
+            }
+            println!(
+                "  contract catalog {}",
+                compiled.catalog_revision().to_hex()
+            );
+            println!("this tuple is not promoted: development only");
+        }
+    }
+    Ok(())
 }

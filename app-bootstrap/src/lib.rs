@@ -5,6 +5,7 @@
 
 pub mod compose;
 pub mod config;
+pub mod contracts_lock;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod failpoints;

@@ -36,15 +36,6 @@ impl StopSignal {
     /// counts as thrown.
     pub async fn stopped_within(&mut self, pause: Duration) -> bool {
         let thrown = self.0.wait_for(|stopped| *stopped);
-        match tokio::time::timeout(pause, thrown).await {
-            Ok(_) => true,
-            Err(_) => false,
-        }
-    }
-
-    /// Waits for the switch.
-    pub async fn stopped(&mut self) {
-        // An error means that the switch is gone, which stops as well.
-        let _ = self.0.wait_for(|stopped| *stopped).await;
+        tokio::time::timeout(pause, thrown).await.is_ok()
     }
 }

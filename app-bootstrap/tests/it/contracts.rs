@@ -1,6 +1,6 @@
 //! Both routes to one catalog, and the lock that pins it.
 
-use crate::support::root;
+use crate::support::{countersign, root};
 use app_bootstrap::compose::contracts;
 use app_bootstrap::config::{self, ActiveProfile, ExpectedState};
 use outbound_contract_json::{ContractCompiler, ContractsLock, Manifest, load_manifests};
@@ -123,4 +123,50 @@ fn configuration_tightens_and_never_relaxes() {
     let error = contracts::compile(&profile).err().expect("refused");
     let text = app_bootstrap::chain(&error);
     assert!(text.contains(contract.contract_id.as_str()), "{text}");
+}
+
+/// The tool behind `countersign contracts`: it adds, and refuses to change or drop.
+#[test]
+fn the_lock_tool_adds_and_never_changes() {
+    let folder = tempfile::tempdir().expect("folder");
+    let manifests = root().join("config/messaging/contracts");
+    let lock = folder.path().join("contracts.lock");
+    let locked = |arguments: &[&str], previous: Option<&std::path::Path>| {
+        let mut command = countersign();
+        command.args(arguments).arg("--manifests").arg(&manifests);
+        command.arg("--lock").arg(&lock);
+        if let Some(previous) = previous {
+            command.arg("--previous").arg(previous);
+        }
+        command.output().expect("runs")
+    };
+    let output = locked(&["contracts", "lock"], None);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("3 added"));
+    let checked_in = root().join("config/messaging/contracts.lock");
+    let bytes = std::fs::read(&lock).expect("lock");
+    assert_eq!(bytes, std::fs::read(&checked_in).expect("lock"));
+    assert!(
+        locked(&["contracts", "check"], Some(&checked_in))
+            .status
+            .success()
+    );
+
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    let line = text
+        .lines()
+        .find(|line| line.contains("descriptor-sha256"))
+        .expect("an entry");
+    let planted = text.replace(
+        line,
+        &format!("    descriptor-sha256: \"{}\"", "0".repeat(64)),
+    );
+    std::fs::write(&lock, &planted).expect("planted");
+    for arguments in [&["contracts", "lock"], &["contracts", "check"]] {
+        let output = locked(arguments, None);
+        assert!(!output.status.success(), "{arguments:?}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains("portfolio."), "{message}");
+    }
+    assert_eq!(std::fs::read_to_string(&lock).expect("lock"), planted);
 }

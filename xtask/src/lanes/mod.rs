@@ -3,6 +3,7 @@
 //! Invariant: a lane that could not run what it is for counts as failed; none is skipped.
 
 pub(crate) mod ci;
+mod contracts;
 mod deny;
 mod features;
 mod prebuilt;

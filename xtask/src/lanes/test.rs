@@ -324,14 +324,21 @@ fn tree_names(tree: &str, package: &str) -> bool {
         .any(|line| line.split(' ').next() == Some(package))
 }
 
+/// Where golden files and their independent scripts are kept.
+const GOLDEN_FOLDERS: [&str; 3] = [
+    "shared-contract/golden",
+    "adapters/outbound/journal/golden",
+    "adapters/outbound/messaging-kafka/tests/it",
+];
+
 /// The independent implementations kept beside the golden vectors; each checks them itself.
 fn golden_scripts(
     surroundings: &Surroundings,
     interruption: &Interruption,
 ) -> Result<Vec<LaneResult>> {
-    let folder = workspace::root().join("shared-contract/golden");
     let mut scripts = Vec::new();
-    if folder.is_dir() {
+    for folder in GOLDEN_FOLDERS {
+        let folder = workspace::root().join(folder);
         for entry in std::fs::read_dir(&folder).context("list the golden vectors")? {
             let path = entry.context("list the golden vectors")?.path();
             if path.extension().is_some_and(|extension| extension == "py") {

@@ -48,6 +48,8 @@ impl Writer {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(wait)
+            // The check on release is enough: nobody else holds this connection.
+            .test_before_acquire(false)
             .max_lifetime(None)
             .idle_timeout(None)
             .after_connect(move |connection, _| {

@@ -92,6 +92,7 @@ macro_rules! outbox_suite {
             reclaim {
                 a_lapsed_claim_is_reclaimed_and_its_attempt_closed,
                 the_old_owner_records_nothing_over_the_new_one,
+                a_worker_is_stale_under_its_own_older_token,
                 every_abandoned_attempt_is_closed_once,
             }
             ordering {

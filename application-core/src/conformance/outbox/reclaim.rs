@@ -5,10 +5,10 @@
 
 use super::fixture::{
     LONG, SHORT, acknowledged_record, append, claimed, claimed_when_due, event, event_id, leased,
-    producer,
+    passed, producer,
 };
 use super::harness::{ObservationType, OutboxHarness};
-use crate::ports::RecordOutcome;
+use crate::ports::{ClaimRequest, RecordOutcome};
 use domain_core::delivery::DeliveryStateName;
 use domain_core::publication::{AcceptanceCertainty, FailureClass, FailureStage, RetryDisposition};
 
@@ -66,6 +66,27 @@ pub async fn the_old_owner_records_nothing_over_the_new_one<H: OutboxHarness>(h:
         recorded,
         Ok(RecordOutcome::Recorded(DeliveryStateName::DeliveryRecorded))
     ));
+}
+
+/// A worker that reclaims its own row holds it under the new token alone.
+pub async fn a_worker_is_stale_under_its_own_older_token<H: OutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1)]).await;
+    let lost = claimed(&h, &leased(1, SHORT)).await;
+    passed(&h, lost.claim_until).await;
+    let again = ClaimRequest {
+        owner: lost.owner.clone(),
+        ..leased(2, LONG)
+    };
+    let next = claimed(&h, &again).await;
+    assert_eq!(next.owner, lost.owner);
+    let before = h.delivery(&event_id("e1")).await;
+    let stale = h
+        .deliveries()
+        .record_outcome(&acknowledged_record(&lost))
+        .await;
+    assert!(matches!(stale, Ok(RecordOutcome::Stale)), "{stale:?}");
+    assert_eq!(h.delivery(&event_id("e1")).await, before);
+    assert_eq!(h.journal(&event_id("e1")).await.len(), 3);
 }
 
 /// Each of several vanished workers leaves one closed attempt behind.

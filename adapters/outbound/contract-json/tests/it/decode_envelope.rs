@@ -2,7 +2,10 @@
 //!
 //! Invariant: the envelope is closed, required and never null, and says what its contract says.
 
-use crate::fixture::{changed, contract, document, key, payload_refusal, standard};
+use crate::fixture::{
+    CONTRACT, DESTINATION, changed, codec, contract, contract_of, document, key, payload_refusal,
+    standard,
+};
 use application_core::ports::{DecodeError, EnvelopeCodec};
 use domain_core::identity::TenantMode;
 use outbound_contract_json::JsonEnvelopeCodec;
@@ -373,6 +376,31 @@ fn payload_bytes_are_bounded_on_their_own() {
         payload_refusal(error),
         (String::new(), "maximum payload bytes is 4096".to_owned())
     );
+}
+
+#[test]
+fn each_contract_keeps_its_own_envelope_bound() {
+    struct Other;
+    let large = contract_of("golden.poster.recorded", 1, DESTINATION, "poster")
+        .with_type::<Other>()
+        .with(|d| d.maximum_envelope_bytes = 16_384);
+    let codec = codec(&[contract(), large]);
+    let maximum = contract().descriptor.maximum_envelope_bytes as usize;
+    let padded = |text: String, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
+    assert!(codec.decode(padded(document(), maximum).as_bytes()).is_ok());
+    assert_eq!(
+        codec
+            .decode(padded(document(), maximum + 1).as_bytes())
+            .map(|_| ()),
+        Err(DecodeError::TooLarge {
+            actual: maximum + 1,
+            maximum,
+        })
+    );
+    let poster = document()
+        .replace(CONTRACT, "golden.poster.recorded")
+        .replace("\"type\":\"sample\"", "\"type\":\"poster\"");
+    assert!(codec.decode(padded(poster, maximum + 1).as_bytes()).is_ok());
 }
 
 #[test]

@@ -110,3 +110,35 @@ async fn many_open_a_new_file_at_once() {
         assert_eq!(applied, 4);
     }
 }
+
+/// Neither a memory database nor a temporary one is a store.
+#[tokio::test]
+async fn a_path_that_is_no_file_is_refused() {
+    for path in [":memory:", ""] {
+        let error = open(Path::new(path)).await.expect_err(path);
+        assert!(
+            matches!(
+                error,
+                OpenError::Setting {
+                    setting: "journal_mode",
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+}
+
+/// A file name is a file name, whatever it looks like.
+#[tokio::test]
+async fn a_file_name_is_taken_as_it_is() {
+    let directory = tempfile::tempdir().expect("directory");
+    for name in ["a b?mode=memory#x%20&y.db", "file:outbox.db", "사건.db"] {
+        let path = directory.path().join(name);
+        let store = open(&path).await.expect(name);
+        store.close().await;
+        assert!(path.is_file(), "{name}");
+    }
+    let names = std::fs::read_dir(directory.path()).expect("directory");
+    assert_eq!(names.count(), 3);
+}

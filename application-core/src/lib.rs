@@ -7,6 +7,7 @@
 
 pub mod contract;
 pub mod event;
+pub mod late_queue;
 pub mod ports;
 pub mod usecase;
 

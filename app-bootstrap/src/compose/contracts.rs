@@ -115,11 +115,14 @@ fn provider_bounds(profile: &ActiveProfile) -> ProviderBounds {
         ProviderProfile::Journal(_) => ProviderBounds {
             card,
             maximum_envelope_bytes: u32::try_from(broker::MAX_ENVELOPE_BYTES).unwrap_or(u32::MAX),
+            earliest_epoch_millis: None,
             reason: "a journal record has at most 1024 bytes in all".to_owned(),
         },
         ProviderProfile::Kafka(kafka) => ProviderBounds {
             card,
             maximum_envelope_bytes: kafka.maximum_request_bytes,
+            // The client reads the timestamp 0 as "now", and earlier ones do not exist for it.
+            earliest_epoch_millis: Some(1),
             reason: "a record must fit into one request".to_owned(),
         },
     }

@@ -9,7 +9,7 @@ use super::error::DemoError;
 use super::progress::Progress;
 use crate::compose::Compiled;
 use application_core::ports::{InboxStorePort, TransactionError, TransactionPort};
-use application_core::usecase::{ConsumeEvent, ConsumeOutcome};
+use application_core::usecase::{ConsumeEvent, ConsumeOutcome, TransportHeaders};
 use domain_core::hashing::envelope_sha256;
 use domain_core::journal::Sequence;
 use outbound_journal::Journal;
@@ -71,7 +71,7 @@ where
                 Err(_) => view.saw_foreign(),
             }
             match consumer
-                .execute(&envelope)
+                .execute(&envelope, TransportHeaders::default())
                 .await
                 .map_err(DemoError::Consume)?
             {

@@ -3,12 +3,14 @@
 //! Invariant: the effect commits together with the inbox row or not at all; an equal event id with
 //! another document is refused, never treated as a duplicate (requirement 004 §§11.1, 25.2).
 
+use crate::event::EventIdentities;
 use crate::ports::{
     DecodeError, EnvelopeCodec, HandlerError, InboxDecision, InboxError, InboxStorePort,
     IntegrationEventHandler, TransactionError, TransactionPort,
 };
 use domain_core::hashing::envelope_sha256;
 use domain_core::identity::{ConsumerId, EventId};
+use shared_contract::header;
 use std::sync::Arc;
 
 /// What became of the record. In every case the consumer may move on.
@@ -24,12 +26,55 @@ pub enum ConsumeOutcome {
     Refused(RefusedRecord),
 }
 
+/// What a transport says about a record beside its document. A transport without headers says
+/// nothing, since there is nothing that could contradict the document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransportHeaders<'h> {
+    /// The header `id`.
+    pub id: Option<&'h str>,
+    /// The header `contract-id`.
+    pub contract_id: Option<&'h str>,
+    /// The header `payload-version`.
+    pub payload_version: Option<&'h str>,
+}
+
+impl TransportHeaders<'_> {
+    /// The first header that says something else than the document.
+    fn contradiction(&self, document: &EventIdentities) -> Option<&'static str> {
+        let version = document.payload_version.to_string();
+        [
+            (header::ID, self.id, document.event_id.as_str()),
+            (
+                header::CONTRACT_ID,
+                self.contract_id,
+                document.contract_id.as_str(),
+            ),
+            (
+                header::PAYLOAD_VERSION,
+                self.payload_version,
+                version.as_str(),
+            ),
+        ]
+        .into_iter()
+        .find(|(_, said, document)| said.is_some_and(|said| said != *document))
+        .map(|(name, _, _)| name)
+    }
+}
+
 /// Why a record was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RefusedRecord {
     /// Not an acceptable envelope.
     #[error("the record is not an acceptable envelope")]
     Document(#[source] DecodeError),
+    /// A header contradicts the document (requirement 004 §14.3).
+    #[error("header {header} differs from the document of event {event_id}")]
+    HeaderMismatch {
+        /// The header.
+        header: &'static str,
+        /// The document's event.
+        event_id: EventId,
+    },
     /// The same event id came with another document before.
     #[error("event {event_id} was seen before with another document")]
     Collision {
@@ -93,15 +138,25 @@ where
         }
     }
 
-    /// Consumes one document.
+    /// Consumes one document with what its transport says about it.
     ///
     /// # Errors
     /// [`ConsumeError`] when the same document must be tried again.
-    pub async fn execute(&self, envelope: &[u8]) -> Result<ConsumeOutcome, ConsumeError> {
+    pub async fn execute(
+        &self,
+        envelope: &[u8],
+        headers: TransportHeaders<'_>,
+    ) -> Result<ConsumeOutcome, ConsumeError> {
         let decoded = match self.codec.decode(envelope) {
             Ok(decoded) => decoded,
             Err(error) => return Ok(ConsumeOutcome::Refused(RefusedRecord::Document(error))),
         };
+        if let Some(header) = headers.contradiction(&decoded.identities) {
+            return Ok(ConsumeOutcome::Refused(RefusedRecord::HeaderMismatch {
+                header,
+                event_id: decoded.event_id().clone(),
+            }));
+        }
         if !self.handler.wants(&decoded.identities) {
             return Ok(ConsumeOutcome::NotWanted);
         }

@@ -10,7 +10,9 @@ mod relay_one_record;
 mod verify_stored_record;
 
 pub use append_event::{AppendEventError, IntegrationEventAppender};
-pub use consume_event::{ConsumeError, ConsumeEvent, ConsumeOutcome, RefusedRecord};
+pub use consume_event::{
+    ConsumeError, ConsumeEvent, ConsumeOutcome, RefusedRecord, TransportHeaders,
+};
 pub use record_late_observations::{LateDrain, LateDrainError, RecordLateObservations};
 pub use relay_one_record::{RelayError, RelayOneRecord, RelaySettings, RelayTurn};
 pub use verify_stored_record::{RecordMismatch, verify_stored_record};

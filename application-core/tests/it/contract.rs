@@ -151,7 +151,8 @@ fn the_revision_does_not_depend_on_the_order_of_registration() {
 
 #[test]
 fn a_descriptor_that_contradicts_itself_names_the_bound() {
-    let changes: Vec<(fn(&mut ContractDescriptor), &str)> = vec![
+    type Change = fn(&mut ContractDescriptor);
+    let changes: Vec<(Change, &str)> = vec![
         (
             |d| d.serializer = "x".into(),
             "only `json-schema-envelope.v1` exists",

@@ -3,20 +3,7 @@
 //! Invariant: all of them are US-ASCII of the canonical event-id grammar, so that they fit a
 //! header, a column and a log line unchanged (requirement 004 §11.1).
 
-use super::text::{IdentityError, ascii_token, text_identity};
-
-const GRAMMAR: &str = "[A-Za-z0-9][A-Za-z0-9._:-]*";
-
-fn canonical(what: &'static str, text: &str, maximum: usize) -> Result<(), IdentityError> {
-    ascii_token(
-        what,
-        text,
-        maximum,
-        GRAMMAR,
-        |byte| byte.is_ascii_alphanumeric(),
-        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'),
-    )
-}
+use super::text::{canonical, text_identity};
 
 text_identity!(
     /// The canonical identity of an integration event: 1–96 bytes of
@@ -48,6 +35,7 @@ impl EventId {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::{CANONICAL, IdentityError};
     use super::*;
 
     #[test]
@@ -61,7 +49,7 @@ mod tests {
                 "-a",
                 IdentityError::Character {
                     what: "event id",
-                    grammar: GRAMMAR,
+                    grammar: CANONICAL,
                     offset: 0,
                 },
             ),
@@ -69,7 +57,7 @@ mod tests {
                 "a b",
                 IdentityError::Character {
                     what: "event id",
-                    grammar: GRAMMAR,
+                    grammar: CANONICAL,
                     offset: 1,
                 },
             ),
@@ -77,7 +65,7 @@ mod tests {
                 "aé",
                 IdentityError::Character {
                     what: "event id",
-                    grammar: GRAMMAR,
+                    grammar: CANONICAL,
                     offset: 1,
                 },
             ),

@@ -3,7 +3,7 @@
 //! Invariant: a scope is never absent. Without tenants it is the literal `system`, which no
 //! tenant may use in any letter case (requirement 004 §11.5).
 
-use super::text::{IdentityError, ascii_token, text_identity};
+use super::text::{IdentityError, canonical, text_identity};
 
 /// The scope of every event where tenants are disabled.
 pub const SYSTEM_SCOPE: &str = "system";
@@ -16,14 +16,7 @@ text_identity!(
 
 fn check_tenant(text: &str) -> Result<(), IdentityError> {
     const WHAT: &str = "tenant id";
-    ascii_token(
-        WHAT,
-        text,
-        96,
-        "[A-Za-z0-9][A-Za-z0-9._:-]*",
-        |byte| byte.is_ascii_alphanumeric(),
-        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'),
-    )?;
+    canonical(WHAT, text, 96)?;
     if text.eq_ignore_ascii_case(SYSTEM_SCOPE) {
         return Err(IdentityError::Reserved {
             what: WHAT,

@@ -121,6 +121,25 @@ pub(crate) fn ascii_token(
     }
 }
 
+/// The canonical grammar of requirement 004 §11.1, which ids of other things share.
+pub(crate) const CANONICAL: &str = "[A-Za-z0-9][A-Za-z0-9._:-]*";
+
+/// A bounded text of the canonical grammar.
+pub(crate) fn canonical(
+    what: &'static str,
+    text: &str,
+    maximum: usize,
+) -> Result<(), IdentityError> {
+    ascii_token(
+        what,
+        text,
+        maximum,
+        CANONICAL,
+        |byte| byte.is_ascii_alphanumeric(),
+        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'),
+    )
+}
+
 /// Declares a text identity with a validating constructor and read-only access.
 macro_rules! text_identity {
     ($(#[$meta:meta])* $name:ident, $check:expr) => {

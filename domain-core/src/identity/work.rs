@@ -3,42 +3,29 @@
 //! Invariant: none of these ever stands in for an event id (requirement 004 §11.7). A claim token
 //! is a secret between one worker and the store, so it has no `Display` and a silent `Debug`.
 
-use super::text::{IdentityError, ascii_token, text_identity};
+use super::text::{IdentityError, canonical, text_identity};
 use crate::hashing::Sha256Digest;
-
-const GRAMMAR: &str = "[A-Za-z0-9][A-Za-z0-9._:-]*";
-
-fn token(what: &'static str, text: &str, maximum: usize) -> Result<(), IdentityError> {
-    ascii_token(
-        what,
-        text,
-        maximum,
-        GRAMMAR,
-        |byte| byte.is_ascii_alphanumeric(),
-        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'),
-    )
-}
 
 text_identity!(
     /// One send of one record, for diagnosis: 1–64 bytes of the event-id grammar.
     PublicationAttemptId,
-    |text| token("publication attempt id", text, 64)
+    |text| canonical("publication attempt id", text, 64)
 );
 text_identity!(
     /// The process that holds a claim: 1–128 bytes of the event-id grammar.
     WorkerId,
-    |text| token("worker id", text, 128)
+    |text| canonical("worker id", text, 128)
 );
 text_identity!(
     /// The random identity that a store gave itself at its first migration: 1–64 bytes of the
     /// event-id grammar (requirement 004 §12.4).
     TransactionResourceId,
-    |text| token("transaction resource id", text, 64)
+    |text| canonical("transaction resource id", text, 64)
 );
 text_identity!(
     /// One producer runtime, from creation to close: 1–64 bytes of the event-id grammar.
     ProducerGeneration,
-    |text| token("producer generation", text, 64)
+    |text| canonical("producer generation", text, 64)
 );
 
 /// The opaque token that fences one claim: 16 random bytes.

@@ -52,6 +52,14 @@ impl JsonEnvelopeCodec {
                 occurrence::YEARS,
             ))
         })?;
+        if let Some(earliest) = self.catalog.earliest_epoch_millis()
+            && draft.occurred_at.epoch_millis() < earliest
+        {
+            return Err(Refusal::of_the_whole(byte_bound(
+                "earliest occurredAt in epoch milliseconds that the provider carries",
+                earliest,
+            )));
+        }
         let envelope_bound = || {
             let bound = byte_bound("maximum envelope bytes", contract.maximum_envelope_bytes);
             Refusal::of_the_whole(bound)

@@ -9,11 +9,11 @@ use crate::attestation::{AttestationError, Look};
 use crate::classify::{Phase, classify};
 use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
-use crate::late::LateObservations;
 use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
 use crate::record::{KafkaRecord, compile_record};
 use crate::settings::ProducerConfiguration;
 use crate::supervisor::ProducerHost;
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{Admission, MonotonicClockPort, PublicationRequest};
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::MonotonicInstant;
@@ -81,7 +81,7 @@ pub(crate) struct KafkaProducerGeneration {
     clock: Arc<dyn MonotonicClockPort>,
     gate: Arc<AdmissionGate>,
     context: Arc<DeliveryContext>,
-    late: Arc<LateObservations>,
+    late: Arc<LateObservationQueue>,
     /// Taken at close.
     client: Mutex<Option<Arc<Client>>>,
 }
@@ -95,7 +95,7 @@ impl KafkaProducerGeneration {
     pub(crate) fn create(
         configuration: &ProducerConfiguration,
         host: &ProducerHost,
-        late: Arc<LateObservations>,
+        late: Arc<LateObservationQueue>,
     ) -> Result<Arc<Self>, CreateError> {
         let id = (host.generation_ids)();
         let settings = &configuration.settings;

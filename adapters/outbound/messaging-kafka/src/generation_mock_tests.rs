@@ -77,7 +77,7 @@ impl Mocked {
             wall_clock: Arc::new(|| DatabaseInstant::from_epoch_micros(1)),
             generation_ids: Arc::new(|| ProducerGeneration::parse("g-1").unwrap()),
         };
-        let late = Arc::new(LateObservations::new(4));
+        let late = Arc::new(LateObservationQueue::new(4));
         let generation = KafkaProducerGeneration::create(&configuration, &host, late).unwrap();
         generation
             .context

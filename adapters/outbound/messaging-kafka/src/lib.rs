@@ -12,7 +12,6 @@ mod context;
 mod destination;
 mod ffi;
 mod generation;
-mod late;
 mod pending;
 mod properties;
 mod publisher;

@@ -5,7 +5,7 @@
 //! outcome or, when it acknowledges, exactly one late observation; never both, never neither
 //! (requirement 004 §§15.2, 16.5).
 
-use crate::late::LateObservations;
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{AttemptIdentity, LatePublicationObservation};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId, ProducerGeneration};
 use domain_core::publication::PublicationOutcome;
@@ -25,7 +25,7 @@ pub(crate) struct AttemptNote {
 
 impl AttemptNote {
     /// Leaves an acknowledgement that nobody waits for to the journal.
-    fn observe_late(&self, outcome: &PublicationOutcome, late: &LateObservations) {
+    fn observe_late(&self, outcome: &PublicationOutcome, late: &LateObservationQueue) {
         let Some(receipt) = outcome.receipt() else {
             return;
         };
@@ -44,12 +44,12 @@ impl AttemptNote {
 pub(crate) struct PendingRecord {
     pub(crate) note: Arc<AttemptNote>,
     reporter: oneshot::Sender<PublicationOutcome>,
-    late: Arc<LateObservations>,
+    late: Arc<LateObservationQueue>,
 }
 
 impl PendingRecord {
     /// Both sides of a new attempt.
-    pub(crate) fn new(note: AttemptNote, late: Arc<LateObservations>) -> (Self, AwaitedReport) {
+    pub(crate) fn new(note: AttemptNote, late: Arc<LateObservationQueue>) -> (Self, AwaitedReport) {
         let (reporter, report) = oneshot::channel();
         let note = Arc::new(note);
         let pending = Self {
@@ -73,7 +73,7 @@ impl PendingRecord {
 pub(crate) struct AwaitedReport {
     note: Arc<AttemptNote>,
     report: oneshot::Receiver<PublicationOutcome>,
-    late: Arc<LateObservations>,
+    late: Arc<LateObservationQueue>,
 }
 
 impl AwaitedReport {
@@ -153,8 +153,8 @@ pub(crate) mod tests {
         })
     }
 
-    fn waiting() -> (Arc<LateObservations>, PendingRecord, AwaitedReport) {
-        let late = Arc::new(LateObservations::new(1_000_000));
+    fn waiting() -> (Arc<LateObservationQueue>, PendingRecord, AwaitedReport) {
+        let late = Arc::new(LateObservationQueue::new(1_000_000));
         let (pending, awaited) = PendingRecord::new(note(), Arc::clone(&late));
         (late, pending, awaited)
     }

@@ -7,9 +7,9 @@
 use crate::attestation::AttestationError;
 use crate::context::Standing;
 use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration};
-use crate::late::LateObservations;
 use crate::publisher::KafkaPublisher;
 use crate::settings::ProducerConfiguration;
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::MonotonicClockPort;
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::DatabaseInstant;
@@ -83,7 +83,7 @@ impl StartError {
 pub(crate) struct Shared {
     configuration: ProducerConfiguration,
     host: ProducerHost,
-    late: Arc<LateObservations>,
+    late: Arc<LateObservationQueue>,
     current: Mutex<Option<Arc<KafkaProducerGeneration>>>,
     readiness: watch::Sender<ProducerReadiness>,
     closing: watch::Sender<bool>,
@@ -112,7 +112,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn late(&self) -> &LateObservations {
+    pub(crate) fn late(&self) -> &LateObservationQueue {
         &self.late
     }
 
@@ -136,7 +136,7 @@ impl KafkaProducer {
         let capacity = configuration.settings.maximum_late_observations;
         Self {
             shared: Arc::new(Shared {
-                late: Arc::new(LateObservations::new(
+                late: Arc::new(LateObservationQueue::new(
                     usize::try_from(capacity).unwrap_or(usize::MAX),
                 )),
                 configuration,

@@ -25,6 +25,9 @@ pub struct ProviderBounds {
     pub card: String,
     /// Bytes that one envelope may have in the worst case of everything else in the record.
     pub maximum_envelope_bytes: u32,
+    /// The earliest occurrence, in milliseconds since 1970-01-01T00:00:00Z, that its record
+    /// timestamp can hold; nothing when it holds any.
+    pub earliest_epoch_millis: Option<i64>,
     /// Why it takes no more, for whoever reads the error.
     pub reason: String,
 }
@@ -105,6 +108,7 @@ impl CompiledCatalog {
             contracts,
             bindings,
             maximum_document_bytes,
+            earliest_epoch_millis: provider.earliest_epoch_millis,
         })
     }
 }
@@ -263,6 +267,7 @@ pub struct BoundCatalog {
     contracts: BTreeMap<ContractKey, BoundContract>,
     bindings: BindingSet,
     maximum_document_bytes: u32,
+    earliest_epoch_millis: Option<i64>,
 }
 
 impl BoundCatalog {
@@ -289,6 +294,11 @@ impl BoundCatalog {
     /// Bytes of the largest document that any contract allows.
     pub fn maximum_document_bytes(&self) -> u32 {
         self.maximum_document_bytes
+    }
+
+    /// The earliest occurrence that the provider can carry, in epoch milliseconds.
+    pub(crate) fn earliest_epoch_millis(&self) -> Option<i64> {
+        self.earliest_epoch_millis
     }
 
     pub(crate) fn find(&self, key: &ContractKey) -> Option<&BoundContract> {

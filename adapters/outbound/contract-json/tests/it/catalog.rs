@@ -180,6 +180,7 @@ fn the_journal_names_itself_and_its_bound() {
     deployment.provider = ProviderBounds {
         card: "journal-acknowledged.v1".to_owned(),
         maximum_envelope_bytes: 810,
+        earliest_epoch_millis: None,
         reason: "a journal record holds at most 1,024 bytes in all".to_owned(),
     };
     let error = compile(&[contract()])

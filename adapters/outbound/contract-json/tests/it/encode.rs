@@ -3,7 +3,8 @@
 //! Invariant: a refused draft has no bytes at all; no message quotes a payload value.
 
 use crate::fixture::{
-    Author, CONTRACT, Item, Level, Sample, codec, contract, draft, key, rejected, sample, standard,
+    Author, CONTRACT, DESTINATION, Item, Level, Sample, binding, codec, compile, contract,
+    deployment, draft, key, rejected, sample, standard,
 };
 use application_core::ports::{EncodeError, EnvelopeCodec, RejectionRule};
 use domain_core::identity::{AggregateId, AggregateIdentity, AggregateType, TenantId, TenantMode};
@@ -12,6 +13,7 @@ use outbound_contract_json::JsonEnvelopeCodec;
 use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Encodes a payload of another shape under the sample's contract.
 fn refusal<T: Serialize + Send + Sync + 'static>(payload: T) -> (String, String) {
@@ -506,4 +508,25 @@ fn the_sealed_event_says_what_it_was_validated_against() {
     );
     assert_eq!(encoded.binding_revision().as_str(), "r0");
     assert!(encoded.ordering_required());
+}
+
+#[test]
+fn what_the_provider_cannot_stamp_is_refused_before_it_is_stored() {
+    let mut deployment = deployment(vec![binding(DESTINATION, "r1", true)]);
+    deployment.provider.earliest_epoch_millis = Some(1);
+    let catalog = compile(&[contract()]).bind(deployment).expect("binds");
+    let codec = JsonEnvelopeCodec::new(Arc::new(catalog), TenantMode::Disabled);
+    let at = |seconds, nanos| {
+        let mut draft = draft(sample());
+        draft.occurred_at = OccurredAt::new(seconds, nanos).expect("instant");
+        draft
+    };
+    assert!(codec.encode(&at(0, 1_000_000)).is_ok());
+    for early in [at(0, 999_999), at(0, 0), at(-1, 0)] {
+        let rejection = rejected(codec.encode(&early).expect_err("too early"));
+        assert_eq!(
+            rejection.rule.to_string(),
+            "earliest occurredAt in epoch milliseconds that the provider carries is 1"
+        );
+    }
 }

@@ -246,6 +246,7 @@ pub(crate) fn provider() -> ProviderBounds {
     ProviderBounds {
         card: "kafka-rdkafka-acknowledged-idempotent.v1".to_owned(),
         maximum_envelope_bytes: 1_000_000,
+        earliest_epoch_millis: None,
         reason: "the topic's records are bounded".to_owned(),
     }
 }

@@ -10,7 +10,6 @@
 //! Invariant: `Acknowledged` is said only of a committed record. What is known not to be in the file
 //! is rejected, and everything else is indeterminate.
 
-mod late;
 mod outcome;
 mod publisher;
 mod reader;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use application_core::event::StoredOutboxEvent;
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
     Admission, AdmissionRefusal, AttemptIdentity, LateObservationId, LatePublicationObservation,
     LatePublicationObservationSource, MonotonicClockPort, OutboxMessagePublishPort, PermitGuard,
@@ -23,7 +24,6 @@ use domain_core::publication::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::late::LateQueue;
 use super::record::EnvelopePublished;
 use super::{PROVIDER_ID, outcome};
 use crate::{AppendOutcome, Journal, NewRecord};
@@ -52,7 +52,7 @@ pub struct JournalPublisher {
     clock: Arc<dyn MonotonicClockPort>,
     wall_clock: WallClock,
     permits: Arc<Semaphore>,
-    late: Arc<LateQueue>,
+    late: Arc<LateObservationQueue>,
 }
 
 /// What an attempt's callback needs to name a commit that came late.
@@ -84,7 +84,7 @@ impl JournalPublisher {
     ) -> JournalPublisher {
         let count = settings.permits.get().min(Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(count));
-        let late = Arc::new(LateQueue::new(settings.late_capacity.get()));
+        let late = Arc::new(LateObservationQueue::new(settings.late_capacity.get()));
         JournalPublisher {
             journal,
             settings,
@@ -203,7 +203,7 @@ impl LateName {
     }
 
     /// Queues a commit; other answers were not acknowledgements.
-    fn offer(self, missed: Answer, late: &LateQueue) {
+    fn offer(self, missed: Answer, late: &LateObservationQueue) {
         let AppendOutcome::Committed { sequence } = missed.outcome else {
             return;
         };

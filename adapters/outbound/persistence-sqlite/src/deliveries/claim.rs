@@ -13,6 +13,7 @@ use application_core::ports::{
 };
 use domain_core::identity::{DeliveryGeneration, EventId};
 use domain_core::instant::DatabaseInstant;
+use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
 use std::sync::Arc;
 
@@ -34,8 +35,13 @@ struct Lease {
 
 pub(super) async fn claim_next(
     writer: &Writer,
+    reads: &SqlitePool,
     request: &ClaimRequest,
 ) -> Result<ClaimOutcome, ClaimError> {
+    // A look without the write lock first: an idle relay never stands in a writer's way.
+    if find(reads, request).await?.is_none() {
+        return Ok(ClaimOutcome::Nothing);
+    }
     let mut tx = writer.begin().await.map_err(unavailable)?;
     let outcome = take(&mut tx, request).await?;
     if matches!(outcome, ClaimOutcome::Nothing) {
@@ -59,21 +65,33 @@ fn corrupt(column: &CorruptColumn) -> ClaimError {
     }
 }
 
-async fn take(
-    tx: &mut SqliteWriteTransaction,
+/// Looks for the head to claim, by the rows and the clock that `connection` sees.
+async fn find(
+    connection: impl sqlx::SqliteExecutor<'_>,
     request: &ClaimRequest,
-) -> Result<ClaimOutcome, ClaimError> {
+) -> Result<Option<Candidate>, ClaimError> {
     let found = sqlx::query(include_str!("../sql/select_candidate.sql"))
         .bind(known(&request.known))
         .bind(micros(request.attempt_budget))
         .bind(i64::from(request.maximum_attempts))
-        .fetch_optional(tx.connection())
+        .fetch_optional(connection)
         .await
         .map_err(unavailable)?;
-    let Some(found) = found else {
+    found
+        .as_ref()
+        .map(candidate)
+        .transpose()
+        .map_err(|column| corrupt(&column))
+}
+
+/// Acts on the head that is found under the write lock.
+async fn take(
+    tx: &mut SqliteWriteTransaction,
+    request: &ClaimRequest,
+) -> Result<ClaimOutcome, ClaimError> {
+    let Some(candidate) = find(tx.connection(), request).await? else {
         return Ok(ClaimOutcome::Nothing);
     };
-    let candidate = candidate(&found).map_err(|column| corrupt(&column))?;
     if candidate.lapsed {
         close_abandoned(tx, &candidate).await?;
     }

@@ -29,7 +29,7 @@ pub struct SqliteDeliveries {
 #[async_trait::async_trait]
 impl OutboxDeliveryPort for SqliteDeliveries {
     async fn claim_next(&self, request: &ClaimRequest) -> Result<ClaimOutcome, ClaimError> {
-        claim::claim_next(&self.writer, request).await
+        claim::claim_next(&self.writer, &self.reads, request).await
     }
 
     async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {

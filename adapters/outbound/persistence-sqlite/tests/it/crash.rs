@@ -1,7 +1,7 @@
 //! A process that is killed in the middle of its transaction.
 //!
-//! The child is this very test binary, told by an environment variable to append and then wait
-//! inside its transaction; it is killed with SIGKILL once it says that it wrote.
+//! The child is this very test, told by an environment variable to append and then wait inside its
+//! transaction or after it; it is killed with SIGKILL once it says that it wrote.
 
 use crate::harness::{SqliteHarness, policy};
 use application_core::conformance::outbox::OutboxHarness as _;
@@ -23,7 +23,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const STORE: &str = "COUNTERSIGN_SQLITE_CRASH_STORE";
-const WHEN: &str = "COUNTERSIGN_SQLITE_CRASH_AFTER_COMMIT";
 
 fn event() -> ValidatedIntegrationEvent {
     ValidatedIntegrationEvent::seal(ValidatedParts {
@@ -71,13 +70,16 @@ async fn business_row_and_event(
     Ok(())
 }
 
-/// Not a case of its own: the body of the child.
-#[tokio::test]
-#[ignore = "the child of the crash cases, which run it themselves"]
-async fn child() {
-    let path = std::env::var(STORE).expect("run by a crash case");
-    let after_commit = std::env::var(WHEN).is_ok();
-    let store = SqliteStore::open(&path, SqliteStoreOptions::default())
+/// What a killed process was doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    BeforeCommit,
+    AfterCommit,
+}
+
+/// The child's part: write, say so, and wait for the kill.
+async fn child(path: &str, when: When) {
+    let store = SqliteStore::open(path, SqliteStoreOptions::default())
         .await
         .expect("open");
     let inside = store.clone();
@@ -86,7 +88,7 @@ async fn child() {
         .in_write(move |tx| {
             Box::pin(async move {
                 business_row_and_event(tx, &inside).await?;
-                if !after_commit {
+                if when == When::BeforeCommit {
                     say_and_wait().await;
                 }
                 Ok::<_, sqlx::Error>(())
@@ -104,17 +106,15 @@ async fn say_and_wait() {
     std::future::pending::<()>().await;
 }
 
-/// Starts the child, waits for its word and kills it.
-fn killed(path: &Path, after_commit: bool) {
-    let mut command = Command::new(std::env::current_exe().expect("test binary"));
-    command
-        .args(["--ignored", "--exact", "crash::child", "--nocapture"])
+/// Starts the child, which is the same test under the environment variable, waits for its word and
+/// kills it.
+fn killed(path: &Path, test: &str) {
+    let mut child = Command::new(std::env::current_exe().expect("test binary"))
+        .args(["--exact", test, "--nocapture"])
         .env(STORE, path)
-        .stdout(Stdio::piped());
-    if after_commit {
-        command.env(WHEN, "1");
-    }
-    let mut child = command.spawn().expect("child");
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("child");
     let said = BufReader::new(child.stdout.take().expect("stdout"))
         .lines()
         .map_while(Result::ok)
@@ -125,10 +125,15 @@ fn killed(path: &Path, after_commit: bool) {
     assert!(!status.success());
 }
 
-async fn reopened(after_commit: bool) -> (Vec<String>, OutboxCounts) {
+/// What is there after the kill; `None` in the child.
+async fn after_the_kill(test: &str, when: When) -> Option<(Vec<String>, OutboxCounts)> {
+    if let Ok(path) = std::env::var(STORE) {
+        child(&path, when).await;
+        return None;
+    }
     let harness = SqliteHarness::fresh().await;
     harness.store.close().await;
-    killed(&harness.path(), after_commit);
+    killed(&harness.path(), test);
     let store = SqliteStore::open(harness.path(), SqliteStoreOptions::default())
         .await
         .expect("reopened");
@@ -136,20 +141,25 @@ async fn reopened(after_commit: bool) -> (Vec<String>, OutboxCounts) {
         .fetch_all(store.read_pool())
         .await
         .expect("rows");
-    let counts = store.query().counts().await.expect("counts");
-    (rows, counts)
+    Some((rows, store.query().counts().await.expect("counts")))
 }
 
 #[tokio::test]
 async fn a_kill_between_append_and_commit_leaves_neither_row() {
-    let (rows, counts) = reopened(false).await;
+    let test = "crash::a_kill_between_append_and_commit_leaves_neither_row";
+    let Some((rows, counts)) = after_the_kill(test, When::BeforeCommit).await else {
+        return;
+    };
     assert_eq!(rows, Vec::<String>::new());
     assert_eq!(counts, OutboxCounts::default());
 }
 
 #[tokio::test]
 async fn a_kill_after_the_commit_keeps_both_rows() {
-    let (rows, counts) = reopened(true).await;
+    let test = "crash::a_kill_after_the_commit_keeps_both_rows";
+    let Some((rows, counts)) = after_the_kill(test, When::AfterCommit).await else {
+        return;
+    };
     assert_eq!(rows, ["with the event"]);
     assert_eq!((counts.events, counts.without_delivery), (1, 0));
     assert_eq!(counts.by_state.values().sum::<u64>(), 1);

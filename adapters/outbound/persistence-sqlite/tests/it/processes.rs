@@ -2,8 +2,10 @@
 
 use crate::harness::SqliteHarness;
 use application_core::conformance::outbox::OutboxHarness as _;
-use application_core::ports::{TransactionError, TransactionPort as _};
+use application_core::ports::{ClaimOutcome, ClaimRequest, TransactionError, TransactionPort as _};
+use domain_core::identity::ClaimToken;
 use outbound_persistence_sqlite::{SqliteStore, SqliteStoreOptions, SqliteTransactions};
+use std::sync::Arc;
 use std::time::Duration;
 
 async fn write(transactions: &SqliteTransactions, key: String) -> Result<(), sqlx::Error> {
@@ -83,4 +85,31 @@ async fn a_lock_that_stays_is_an_error_in_bounded_time() {
         .await
         .expect("written");
     assert_eq!(harness.business_rows().await, ["after"]);
+}
+
+/// An idle claim does not ask for the write lock.
+#[tokio::test]
+async fn an_idle_claim_waits_for_no_writer() {
+    let harness = SqliteHarness::open(SqliteStoreOptions {
+        busy_timeout: Duration::from_millis(20),
+        ..SqliteStoreOptions::default()
+    })
+    .await;
+    let mut holder = harness.connect().await;
+    sqlx::query("BEGIN IMMEDIATE")
+        .execute(&mut holder)
+        .await
+        .expect("lock");
+    let request = ClaimRequest {
+        owner: "worker".parse().expect("worker id"),
+        token: ClaimToken::from_random([7; 16]),
+        attempt_id: "attempt".parse().expect("attempt id"),
+        producer_generation: "producer".parse().expect("generation"),
+        lease: Duration::from_secs(1),
+        attempt_budget: Duration::from_millis(1),
+        maximum_attempts: 1,
+        known: Arc::from([]),
+    };
+    let claimed = harness.deliveries().claim_next(&request).await;
+    assert!(matches!(claimed, Ok(ClaimOutcome::Nothing)), "{claimed:?}");
 }

@@ -1,10 +1,11 @@
-//! Acknowledgements that came after their attempt was decided, until they are journalled.
+//! The queue in which a provider keeps acknowledgements that came after their attempt was decided,
+//! until they are journalled. Every provider shares this one.
 //!
 //! Invariant: bounded, free of payloads, and never waited for. An observation is leased to one
 //! reader at a time and forgotten only when it is durable; what finds the queue full is counted
 //! (requirement 004 §15.2).
 
-use application_core::ports::{
+use crate::ports::{
     LateObservationId, LatePublicationObservation, LatePublicationObservationSource,
 };
 use std::collections::BTreeMap;
@@ -23,23 +24,23 @@ struct State {
 }
 
 /// The bounded queue.
-pub(crate) struct LateObservations {
+pub struct LateObservationQueue {
     capacity: usize,
     state: Mutex<State>,
 }
 
-impl LateObservations {
+impl LateObservationQueue {
     /// `capacity` counts leased observations too.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
             state: Mutex::default(),
         }
     }
 
-    /// Takes an observation, named by `make`, or counts it as dropped. Called on the client's
+    /// Takes an observation, named by `make`, or counts it as dropped. Called on a client's
     /// callback thread, so it does nothing but move memory.
-    pub(crate) fn offer(&self, make: impl FnOnce(LateObservationId) -> LatePublicationObservation) {
+    pub fn offer(&self, make: impl FnOnce(LateObservationId) -> LatePublicationObservation) {
         let mut state = self.lock();
         if state.entries.len() >= self.capacity {
             state.dropped += 1;
@@ -60,7 +61,7 @@ impl LateObservations {
     }
 }
 
-impl LatePublicationObservationSource for LateObservations {
+impl LatePublicationObservationSource for LateObservationQueue {
     fn poll_bounded(&self, maximum: usize) -> Vec<LatePublicationObservation> {
         let mut state = self.lock();
         state
@@ -93,19 +94,27 @@ impl LatePublicationObservationSource for LateObservations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pending::tests::attempt;
-    use domain_core::identity::{DestinationBindingRevision, ProducerGeneration};
+    use crate::ports::AttemptIdentity;
+    use domain_core::identity::{
+        ClaimToken, DeliveryGeneration, DestinationBindingRevision, EventId, ProducerGeneration,
+        PublicationAttemptId,
+    };
     use domain_core::instant::DatabaseInstant;
     use domain_core::publication::ProviderRecordReference;
 
-    fn offer(queue: &LateObservations) {
+    fn offer(queue: &LateObservationQueue) {
         queue.offer(|id| LatePublicationObservation {
             id,
-            attempt: attempt(),
+            attempt: AttemptIdentity {
+                event_id: EventId::parse("e").unwrap(),
+                generation: DeliveryGeneration::FIRST,
+                attempt_id: PublicationAttemptId::parse("a").unwrap(),
+                claim_token: ClaimToken::from_random([1; 16]),
+            },
             producer_generation: ProducerGeneration::parse("g").unwrap(),
             binding_revision: DestinationBindingRevision::parse("r").unwrap(),
             observed_at: DatabaseInstant::from_epoch_micros(1),
-            record_reference: ProviderRecordReference::parse("kafka:c/t/0@1").unwrap(),
+            record_reference: ProviderRecordReference::parse("r").unwrap(),
         });
     }
 
@@ -115,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_observation_is_leased_once_until_it_is_released() {
-        let queue = LateObservations::new(10);
+        let queue = LateObservationQueue::new(10);
         (0..3).for_each(|_| offer(&queue));
         assert_eq!(ids(&queue.poll_bounded(2)), [1, 2]);
         assert_eq!(ids(&queue.poll_bounded(9)), [3]);
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn leased_ones_take_room_and_the_rest_is_counted() {
-        let queue = LateObservations::new(2);
+        let queue = LateObservationQueue::new(2);
         (0..2).for_each(|_| offer(&queue));
         assert_eq!(queue.poll_bounded(2).len(), 2);
         offer(&queue);

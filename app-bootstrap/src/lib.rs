@@ -23,3 +23,8 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     }
     text
 }
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -16,11 +16,19 @@
 //!
 //! async fn inside(
 //!     transactions: &PostgresTransactions,
-//!     outbox: &PostgresOutbox,
-//!     event: &ValidatedIntegrationEvent,
+//!     outbox: PostgresOutbox,
+//!     event: ValidatedIntegrationEvent,
 //! ) -> Result<(), TransactionError<AppendError>> {
 //!     transactions
-//!         .in_write(|tx| Box::pin(async move { outbox.append(tx, event).await.map(drop) }))
+//!         .in_write(move |tx| {
+//!             Box::pin(async move {
+//!                 sqlx::query("UPDATE account SET balance = 0")
+//!                     .execute(tx.as_mut())
+//!                     .await
+//!                     .expect("business");
+//!                 outbox.append(tx, &event).await.map(drop)
+//!             })
+//!         })
 //!         .await
 //! }
 //! ```

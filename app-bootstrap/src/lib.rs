@@ -23,8 +23,3 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     }
     text
 }
-
-/// The README's code compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

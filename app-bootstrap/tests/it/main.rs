@@ -9,5 +9,6 @@ mod embedded;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local_kafka;
+mod readme;
 mod resource;
 mod support;

@@ -5,8 +5,8 @@
 
 use super::*;
 use crate::destination::TopicName;
-use crate::late::LateObservations;
 use crate::pending::{AwaitedReport, tests::attempt};
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{Admission, LatePublicationObservationSource as _};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use domain_core::instant::DatabaseInstant;
@@ -15,7 +15,7 @@ use std::time::Duration;
 struct Planted {
     context: DeliveryContext,
     gate: Arc<AdmissionGate>,
-    late: Arc<LateObservations>,
+    late: Arc<LateObservationQueue>,
 }
 
 impl Planted {
@@ -32,7 +32,7 @@ impl Planted {
         Self {
             context,
             gate,
-            late: Arc::new(LateObservations::new(8)),
+            late: Arc::new(LateObservationQueue::new(8)),
         }
     }
 

@@ -7,7 +7,7 @@ use application_core::ports::{
     TransactionPort,
 };
 use application_core::usecase::{
-    ConsumeEvent, ConsumeOutcome, IntegrationEventAppender, RefusedRecord,
+    ConsumeEvent, ConsumeOutcome, IntegrationEventAppender, RefusedRecord, TransportHeaders,
 };
 use domain_core::identity::{AggregateId, AggregateIdentity, AggregateSequence, AggregateType};
 use portfolio::SAMPLE_INPUT;
@@ -122,7 +122,10 @@ where
     assert_eq!(envelopes.len(), 12);
     let consumer = consumer(harness);
     for envelope in &envelopes {
-        let outcome = consumer.execute(envelope).await.expect("consumed");
+        let outcome = consumer
+            .execute(envelope, TransportHeaders::default())
+            .await
+            .expect("consumed");
         assert!(matches!(outcome, ConsumeOutcome::Applied), "{outcome:?}");
     }
     let expected = ReadModelCounts {
@@ -135,7 +138,10 @@ where
 
     // Sent again, in another order, nothing changes.
     for envelope in envelopes.iter().rev() {
-        let outcome = consumer.execute(envelope).await.expect("consumed");
+        let outcome = consumer
+            .execute(envelope, TransportHeaders::default())
+            .await
+            .expect("consumed");
         assert!(matches!(outcome, ConsumeOutcome::Duplicate), "{outcome:?}");
     }
     assert_eq!(counts(harness).await, expected);
@@ -563,7 +569,10 @@ where
     let broken = envelope(&decoded.identities, br#"{"workLogId":"secret"}"#);
     let consumer = consumer(harness);
     for document in [about_another, broken] {
-        let outcome = consumer.execute(&document).await.expect("an outcome");
+        let outcome = consumer
+            .execute(&document, TransportHeaders::default())
+            .await
+            .expect("an outcome");
         let ConsumeOutcome::Refused(RefusedRecord::Unacceptable { reason, .. }) = outcome else {
             panic!("applied: {outcome:?}");
         };

@@ -5,8 +5,8 @@
 //! show that they were on the disk; that is for lost power.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -14,28 +14,14 @@ use outbound_journal::OpenError;
 use tempfile::tempdir;
 
 use crate::hooked::PATIENCE;
-use crate::numbered::{committed, contents, numbered, open, rejection};
+use crate::numbered::{contents, open, rejection};
 
-const PATH: &str = "JOURNAL_OF_THE_KILLED_CHILD";
-const ACKNOWLEDGED: &str = "acknowledged ";
-
-/// The child's part: append for ever, and say what was acknowledged.
-#[test]
-#[ignore = "runs as the child process of the test below"]
-fn append_until_killed() {
-    let path = std::env::var_os(PATH).expect("the parent names the file");
-    let journal = open(Path::new(&path)).expect("it opens");
-    loop {
-        let appends: Vec<_> = (0..5)
-            .map(|number| journal.append(numbered(number)))
-            .collect();
-        for append in appends {
-            let sequence = committed(append.wait());
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "{ACKNOWLEDGED}{sequence}").expect("the parent reads");
-            out.flush().expect("the parent reads");
-        }
-    }
+/// The example that cargo builds beside the tests: it appends for ever, and prints what was
+/// acknowledged.
+fn appender() -> PathBuf {
+    let tests = std::env::current_exe().expect("this binary");
+    let profile = tests.ancestors().nth(2).expect("the profile's folder");
+    profile.join("examples/append_numbers")
 }
 
 #[test]
@@ -45,14 +31,8 @@ fn every_acknowledged_record_of_a_killed_process_is_there() {
     let mut last_acknowledged = 0;
     for round in 1..=4_u64 {
         let target = last_acknowledged + 7 * round;
-        let mut child = Command::new(std::env::current_exe().expect("this binary"))
-            .args([
-                "killed::append_until_killed",
-                "--exact",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env(PATH, &path)
+        let mut child = Command::new(appender())
+            .arg(&path)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -60,11 +40,7 @@ fn every_acknowledged_record_of_a_killed_process_is_there() {
         let begun = Instant::now();
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut acknowledge = |line: Option<std::io::Result<String>>| {
-            let line = line?.expect("text");
-            if let Some(at) = line.find(ACKNOWLEDGED) {
-                let number = &line[at + ACKNOWLEDGED.len()..];
-                last_acknowledged = number.parse().expect("a sequence");
-            }
+            last_acknowledged = line?.expect("text").parse().expect("a sequence");
             Some(last_acknowledged)
         };
         loop {

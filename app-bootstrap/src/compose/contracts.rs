@@ -3,8 +3,8 @@
 //! Invariant: what is served is exactly what the profile names and the lock pins; code may
 //! contribute types to those contracts, never further contracts (requirement 004 §§13.1–13.3).
 
-use super::ComposeError;
-use super::system::Compiled;
+use super::compiled::Compiled;
+use super::error::ComposeError;
 use crate::config::{ActiveProfile, ProviderProfile};
 use application_core::contract::{
     BindingSet, DestinationBinding, IntegrationEventContractContribution,

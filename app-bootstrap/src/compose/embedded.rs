@@ -3,8 +3,10 @@
 //! Invariant: business, append and relay are handed connections of the same file, and are asked
 //! for its identity before anything else.
 
+use super::compiled::Compiled;
+use super::error::ComposeError;
 use super::resource::agree;
-use super::system::{Compiled, ComposeError, RelayPorts};
+use super::system::RelayPorts;
 use outbound_persistence_sqlite::{
     AppendPolicy, SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
 };

@@ -2,8 +2,10 @@
 //!
 //! Invariant: the URL is resolved here, given to the store, and kept nowhere else.
 
+use super::compiled::Compiled;
+use super::error::ComposeError;
 use super::resource::agree;
-use super::system::{Compiled, ComposeError, RelayPorts};
+use super::system::RelayPorts;
 use crate::config::SecretReference;
 use outbound_persistence_postgres::{
     AppendPolicy, PoolSettings, PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions,

@@ -4,18 +4,22 @@
 //! resource opens, and no relay turn is taken before stores agree on who they are and the producer
 //! is ready. No policy lives here.
 
+mod compiled;
 pub mod contracts;
 mod embedded;
+mod error;
 mod kafka;
 mod provider;
 mod resource;
 mod system;
 
+pub use compiled::Compiled;
 pub use embedded::EmbeddedStore;
+pub use error::ComposeError;
 pub use kafka::KafkaStore;
 pub use provider::Provider;
 pub use resource::{ResourceMismatch, agree};
-pub use system::{Compiled, ComposeError, RelayPorts, RelaySystem};
+pub use system::{RelayPorts, RelaySystem};
 
 use crate::config::{ActiveProfile, ProviderProfile, StoreProfile};
 

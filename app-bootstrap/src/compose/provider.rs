@@ -2,7 +2,8 @@
 //!
 //! Invariant: one producer a process; it is stopped and drained before its resources close.
 
-use super::system::{Compiled, ComposeError};
+use super::compiled::Compiled;
+use super::error::ComposeError;
 use crate::config::{ActiveProfile, JournalProfile, KafkaProfile, ProviderProfile};
 use crate::runtime::ProcessClock;
 use application_core::ports::{

@@ -2,25 +2,17 @@
 //!
 //! Invariant: the same relay, late drain and readiness run over either tuple.
 
+use super::compiled::Compiled;
 use super::provider::Provider;
-use super::resource::ResourceMismatch;
-use crate::config::{ActiveProfile, SecretError};
 use crate::runtime::{
     LogReporter, ProcessClock, ProcessEntropy, Readiness, RelayCounters, RelayWorkers, StopSignal,
     StopSwitch, drain_late_observations, watch_unknown_backlog,
 };
-use application_core::contract::{BindingSetError, ContractKey};
 use application_core::ports::{
-    EnvelopeCodec, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxMessagePublishPort,
-    OutboxQueryPort,
+    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxMessagePublishPort, OutboxQueryPort,
 };
 use application_core::usecase::{RecordLateObservations, RelayOneRecord, RelaySettings};
-use domain_core::hashing::Sha256Digest;
-use domain_core::identity::{TenantMode, WorkerId};
-use outbound_contract_json::{
-    BindError, BoundCatalog, CompileError, JsonEnvelopeCodec, LockError, ManifestError,
-};
-use std::path::PathBuf;
+use domain_core::identity::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -31,86 +23,6 @@ const LATE_BATCH: usize = 100;
 const LATE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often unknown rows are counted.
 const BACKLOG_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Why a profile could not be composed.
-#[derive(Debug, thiserror::Error)]
-pub enum ComposeError {
-    /// No contract is named.
-    #[error("contracts.manifests is empty while expected-state is ACTIVE")]
-    NoContract,
-    /// A manifest cannot be used.
-    #[error("a contract manifest cannot be used")]
-    Manifest(#[source] ManifestError),
-    /// Code contributes a contract that the profile does not name.
-    #[error("contract {0} is contributed by code, but no manifest of the profile names it")]
-    UnnamedContribution(ContractKey),
-    /// The contracts make no catalog.
-    #[error("the contracts do not compile")]
-    Contracts(#[source] CompileError),
-    /// The lock file cannot be read.
-    #[error("the lock file {} cannot be read", file.display())]
-    LockFile {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The lock does not hold the catalog.
-    #[error("the lock file {} does not hold the catalog", file.display())]
-    Lock {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        #[source]
-        source: LockError,
-    },
-    /// The bindings make no set.
-    #[error("the destinations do not make a set")]
-    Bindings(#[source] BindingSetError),
-    /// Contracts and bindings do not fit.
-    #[error("contracts and destinations do not fit")]
-    Bind(#[source] BindError),
-    /// A secret cannot be resolved.
-    #[error("store.url cannot be resolved")]
-    Secret(#[source] SecretError),
-    /// The store cannot be opened.
-    #[error("the store cannot be opened")]
-    Store(#[source] application_core::Cause),
-    /// The stores are not one.
-    #[error("business, append and relay do not share one store")]
-    Resource(#[source] ResourceMismatch),
-    /// The provider cannot be opened.
-    #[error("the provider cannot be opened")]
-    Provider(#[source] application_core::Cause),
-}
-
-/// A profile with its compiled contracts.
-#[derive(Clone)]
-pub struct Compiled {
-    /// The profile.
-    pub profile: ActiveProfile,
-    /// Its contracts and bindings.
-    pub catalog: Arc<BoundCatalog>,
-    /// The codec over them.
-    pub codec: Arc<dyn EnvelopeCodec>,
-}
-
-impl Compiled {
-    pub(super) fn new(profile: ActiveProfile, catalog: Arc<BoundCatalog>) -> Self {
-        let codec = JsonEnvelopeCodec::new(Arc::clone(&catalog), TenantMode::Disabled);
-        Self {
-            profile,
-            catalog,
-            codec: Arc::new(codec),
-        }
-    }
-
-    /// One hash over everything the contracts state.
-    pub fn catalog_revision(&self) -> Sha256Digest {
-        self.catalog.catalog().revision()
-    }
-}
 
 /// The relay's side of a store.
 #[derive(Clone)]

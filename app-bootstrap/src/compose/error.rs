@@ -1,0 +1,62 @@
+//! Why a profile could not be composed.
+//!
+//! Invariant: each case names the part that failed; its source says why.
+
+use super::resource::ResourceMismatch;
+use crate::config::SecretError;
+use application_core::contract::{BindingSetError, ContractKey};
+use outbound_contract_json::{BindError, CompileError, LockError, ManifestError};
+use std::path::PathBuf;
+
+/// Why a profile could not be composed.
+#[derive(Debug, thiserror::Error)]
+pub enum ComposeError {
+    /// No contract is named.
+    #[error("contracts.manifests is empty while expected-state is ACTIVE")]
+    NoContract,
+    /// A manifest cannot be used.
+    #[error("a contract manifest cannot be used")]
+    Manifest(#[source] ManifestError),
+    /// Code contributes a contract that the profile does not name.
+    #[error("contract {0} is contributed by code, but no manifest of the profile names it")]
+    UnnamedContribution(ContractKey),
+    /// The contracts make no catalog.
+    #[error("the contracts do not compile")]
+    Contracts(#[source] CompileError),
+    /// The lock file cannot be read.
+    #[error("the lock file {} cannot be read", file.display())]
+    LockFile {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The lock does not hold the catalog.
+    #[error("the lock file {} does not hold the catalog", file.display())]
+    Lock {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: LockError,
+    },
+    /// The bindings make no set.
+    #[error("the destinations do not make a set")]
+    Bindings(#[source] BindingSetError),
+    /// Contracts and bindings do not fit.
+    #[error("contracts and destinations do not fit")]
+    Bind(#[source] BindError),
+    /// A secret cannot be resolved.
+    #[error("store.url cannot be resolved")]
+    Secret(#[source] SecretError),
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Store(#[source] application_core::Cause),
+    /// The stores are not one.
+    #[error("business, append and relay do not share one store")]
+    Resource(#[source] ResourceMismatch),
+    /// The provider cannot be opened.
+    #[error("the provider cannot be opened")]
+    Provider(#[source] application_core::Cause),
+}

@@ -5,7 +5,8 @@
 
 use crate::errors::DatabaseFault;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{PgPool, SqlSafeStr as _};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{Executor as _, SqlSafeStr as _};
 
 /// Where applied migrations are remembered. It has a name of its own, since the business tables
 /// beside it may be migrated by the same library under its default name.
@@ -67,24 +68,44 @@ pub enum MigrationError {
     Unavailable(#[source] DatabaseFault),
 }
 
-/// Applies what is missing.
+/// States what a migration relies on, whatever the session's defaults are, and bounds its waits.
+const SESSION: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED \
+                       READ WRITE; SET lock_timeout = '60s'";
+
+/// Applies what is missing, on a session of its own that ends with it: the library gives its
+/// advisory lock back only after success, and a pooled session would go on holding it.
 pub(crate) async fn run(pool: &PgPool) -> Result<(), MigrationError> {
+    let session = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(pool.options().get_acquire_timeout())
+        .after_connect(|session, _| {
+            Box::pin(async move {
+                session.execute(SESSION).await?;
+                Ok(())
+            })
+        })
+        .connect_lazy_with(pool.connect_options().as_ref().clone());
+    let migrated = on(&session).await;
+    session.close().await;
+    migrated
+}
+
+async fn on(session: &PgPool) -> Result<(), MigrationError> {
     let migrations = MIGRATIONS
         .iter()
         .map(|(version, description, sql)| {
-            let sql = sql.into_sql_str();
             Migration::new(
                 *version,
                 (*description).into(),
                 MigrationType::Simple,
-                sql,
+                sql.into_sql_str(),
                 false,
             )
         })
         .collect();
     let mut migrator = Migrator::with_migrations(migrations);
     migrator.dangerous_set_table_name(TABLE);
-    migrator.run(pool).await.map_err(|error| match error {
+    migrator.run(session).await.map_err(|error| match error {
         MigrateError::VersionMismatch(version) => MigrationError::Changed(version),
         MigrateError::VersionMissing(version) => MigrationError::Unknown(version),
         MigrateError::ExecuteMigration(error, version) => MigrationError::Failed {

@@ -60,6 +60,42 @@ async fn a_schema_that_is_not_ours_is_refused() {
     );
 }
 
+/// A refused run gives the lock back: another process is not kept waiting by it.
+#[tokio::test]
+async fn a_refused_run_keeps_no_lock() {
+    let place = Place::create().await;
+    let store = place.store().await;
+    place
+        .pool()
+        .execute(r"UPDATE countersign_migration SET checksum = '\x00' WHERE version = 1")
+        .await
+        .expect("changed");
+    store.migrate().await.expect_err("refused");
+    let held: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) \
+         WHERE locktype = 'advisory' AND application_name = $1",
+    )
+    .bind(place.name())
+    .fetch_one(place.pool())
+    .await
+    .expect("locks");
+    assert_eq!(held, 0);
+}
+
+/// The session's defaults do not reach a migration.
+#[tokio::test]
+async fn contrary_defaults_do_not_stop_a_migration() {
+    let place = Place::create().await;
+    let store = place
+        .bare_store(&[
+            "default_transaction_isolation=serializable",
+            "default_transaction_read_only=on",
+        ])
+        .await;
+    store.migrate().await.expect("migrated");
+    store.migrate().await.expect("nothing is missing");
+}
+
 /// A migration that fails leaves what was there, says which one it was, and can be run again.
 #[tokio::test]
 async fn a_failed_migration_is_rolled_back_and_named() {

@@ -4,18 +4,20 @@
 
 use crate::claims::waits_for_a_lock;
 use crate::harness::{PostgresHarness, policy};
-use crate::sample::{append, claimed, event, event_id, nothing, request, try_append};
-use crate::wait::pause;
+use crate::sample::{append, claimed, event, event_id, nothing, parts, request, try_append};
+use crate::wait::{pause, until};
 use application_core::conformance::outbox::OutboxHarness as _;
+use application_core::event::ValidatedIntegrationEvent;
 use application_core::ports::{
-    AppendError, OutboxAppendPort as _, OutboxDeliveryPort as _, OutboxQueryPort as _,
-    TransactionError, TransactionPort as _,
+    AppendError, BudgetSpentReason, ClaimOutcome, ClaimRequest, OutboxAppendPort as _,
+    OutboxDeliveryPort as _, OutboxQueryPort as _, TransactionError, TransactionPort as _,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::identity::PublicationEpoch;
 use outbound_persistence_postgres::WriteIsolation;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Retires the ACTIVE epoch and activates the next, without committing.
@@ -203,11 +205,52 @@ async fn a_claim_takes_nothing_after_a_change_to_another_authority() {
     assert!(!claiming.is_finished());
     changing.commit().await.expect("committed");
     let outcome = claiming.await.expect("joined").expect("claim");
-    assert!(
-        matches!(outcome, application_core::ports::ClaimOutcome::Nothing),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, ClaimOutcome::Nothing), "{outcome:?}");
     nothing(&h.store, &request(2)).await;
     h.activate_epoch(Some(DispatchAuthority::PollingV2)).await;
     claimed(&h.store, &request(3)).await;
+}
+
+/// A claim that waited is judged by the clock after the wait: a deadline that passed meanwhile ends
+/// the row, although it had time left when the transaction began.
+#[tokio::test]
+async fn a_claim_that_waited_is_judged_after_the_wait() {
+    let h = Arc::new(PostgresHarness::fresh().await);
+    let mut soon = parts("e1", "a", 1);
+    soon.requeue_horizon = Duration::from_millis(400);
+    append(&h.store, &ValidatedIntegrationEvent::seal(soon)).await;
+    let deadline = h.delivery(&event_id("e1")).await.expect("delivery");
+    let deadline = deadline.automatic_attempt_deadline;
+    let mut session = h.place.session().await;
+    let mut changing = session.begin().await.expect("begin");
+    change_epoch(&mut changing).await;
+    let task = Arc::clone(&h);
+    let claiming = tokio::spawn(async move {
+        let hasty = ClaimRequest {
+            attempt_budget: Duration::from_millis(1),
+            ..request(1)
+        };
+        task.store.deliveries().claim_next(&hasty).await
+    });
+    waits_for_a_lock(&h, 1).await;
+    assert!(
+        h.database_now().await < deadline,
+        "the claim began too late"
+    );
+    until("the deadline to pass", async || {
+        (h.database_now().await > deadline).then_some(())
+    })
+    .await;
+    changing.rollback().await.expect("rolled back");
+    let outcome = claiming.await.expect("joined").expect("claim");
+    assert!(
+        matches!(
+            outcome,
+            ClaimOutcome::BudgetSpent {
+                reason: BudgetSpentReason::Deadline,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
 }

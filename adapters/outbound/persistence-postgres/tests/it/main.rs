@@ -18,6 +18,7 @@ mod conformance;
 mod faults;
 mod migrations;
 mod plans;
+mod roles;
 mod schema;
 mod sessions;
 mod transitions;

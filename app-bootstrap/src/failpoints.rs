@@ -14,7 +14,14 @@ pub fn armed() -> fail::FailScenario<'static> {
 
 /// Nothing to arm.
 #[cfg(not(feature = "failpoints"))]
-pub fn armed() {}
+#[derive(Debug)]
+pub struct Unarmed;
+
+/// Nothing to arm.
+#[cfg(not(feature = "failpoints"))]
+pub fn armed() -> Unarmed {
+    Unarmed
+}
 
 /// The publisher as it is.
 #[cfg(not(feature = "failpoints"))]

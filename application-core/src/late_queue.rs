@@ -113,6 +113,7 @@ mod tests {
             },
             producer_generation: ProducerGeneration::parse("g").unwrap(),
             binding_revision: DestinationBindingRevision::parse("r").unwrap(),
+            certainty: domain_core::publication::AcceptanceCertainty::Accepted,
             observed_at: DatabaseInstant::from_epoch_micros(1),
             record_reference: ProviderRecordReference::parse("r").unwrap(),
         });

@@ -7,7 +7,7 @@ use super::AttemptIdentity;
 use crate::Cause;
 use domain_core::identity::{DestinationBindingRevision, ProducerGeneration};
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::ProviderRecordReference;
+use domain_core::publication::{AcceptanceCertainty, ProviderRecordReference};
 
 /// Names one observation in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub struct LatePublicationObservation {
     pub producer_generation: ProducerGeneration,
     /// The binding revision it was sent under.
     pub binding_revision: DestinationBindingRevision,
+    /// What the acknowledgement says: `ACCEPTED`, or `ACCEPTED_MISMATCH` for a misroute.
+    pub certainty: AcceptanceCertainty,
     /// When this process saw it, by its wall clock.
     pub observed_at: DatabaseInstant,
     /// Where the record is, for people.

@@ -41,6 +41,7 @@ fn observation(id: u64) -> LatePublicationObservation {
         },
         producer_generation: generation(),
         binding_revision: stored().binding_revision,
+        certainty: domain_core::publication::AcceptanceCertainty::Accepted,
         observed_at: DatabaseInstant::from_epoch_micros(1),
         record_reference: ProviderRecordReference::parse("scripted:1").expect("reference"),
     }

@@ -34,6 +34,7 @@ impl AttemptNote {
             attempt: self.attempt.clone(),
             producer_generation: self.producer_generation.clone(),
             binding_revision: self.binding_revision.clone(),
+            certainty: outcome.certainty(),
             observed_at: receipt.acknowledged_at,
             record_reference: receipt.record_reference.clone(),
         });

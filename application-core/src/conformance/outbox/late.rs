@@ -20,6 +20,7 @@ fn late(number: u64, claimed: &ClaimedDelivery) -> LatePublicationObservation {
         attempt: claimed.attempt.clone(),
         producer_generation: producer(),
         binding_revision: claimed.event.binding_revision.clone(),
+        certainty: domain_core::publication::AcceptanceCertainty::Accepted,
         observed_at: DatabaseInstant::from_epoch_micros(1_785_215_440_123_456),
         record_reference: reference("conformance/0@99"),
     }

@@ -215,6 +215,7 @@ impl LateName {
             attempt: self.attempt,
             producer_generation: self.generation,
             binding_revision: self.binding_revision,
+            certainty: domain_core::publication::AcceptanceCertainty::Accepted,
             observed_at: missed.observed_at,
             record_reference,
         });

@@ -150,6 +150,7 @@ async fn of_late_observations() {
         attempt: claim.attempt,
         producer_generation: ProducerGeneration::parse("producer-1").expect("generation"),
         binding_revision: claim.event.binding_revision.clone(),
+        certainty: domain_core::publication::AcceptanceCertainty::Accepted,
         observed_at: DatabaseInstant::from_epoch_micros(7),
         record_reference: ProviderRecordReference::parse("r").expect("reference"),
     };

@@ -234,6 +234,7 @@ async fn a_deadlock_is_repeated_and_counted() {
             attempt: claim.attempt,
             producer_generation: ProducerGeneration::parse("producer-1").expect("generation"),
             binding_revision: claim.event.binding_revision.clone(),
+            certainty: domain_core::publication::AcceptanceCertainty::Accepted,
             observed_at: DatabaseInstant::from_epoch_micros(1),
             record_reference: ProviderRecordReference::parse("r").expect("reference"),
         });

@@ -140,7 +140,7 @@ fn config_check(profile: &Profile) -> anyhow::Result<()> {
     match &profile.state {
         ExpectedState::Disabled => println!("{file}: DISABLED"),
         ExpectedState::Active(active) => {
-            let compiled = compose::check(active)?;
+            let compiled = compose::contracts::compile(active)?;
             println!("{file}: ACTIVE");
             for card in active.tuple.cards() {
                 println!("  {} = {}", card.key, card.id);

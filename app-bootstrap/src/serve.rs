@@ -1,7 +1,7 @@
 //! `countersign serve`: the relay of one profile, until it is told to stop.
 //!
-//! Invariant: stopping follows requirement 004 §17.9: claim no more, let attempts end, drain what
-//! came late, then close the producer, then the store.
+//! Invariant: stopping follows requirement 004 §17.9: claim no more, let attempts end, close the
+//! producer, journal what came late, then close the store.
 
 use crate::compose::{ComposeError, Provider, RelaySystem, Store, contracts};
 use crate::config::{ActiveProfile, ExpectedState, Profile, ProviderProfile, StoreProfile};
@@ -37,7 +37,7 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     let compiled = contracts::compile(&active)?;
     let store = Store::open(&compiled).await?;
     let provider = Provider::open(&compiled).await?;
-    let system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
+    let mut system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
         publisher
     });
     tracing::info!(
@@ -47,10 +47,11 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     );
     signals.next().await;
     tracing::info!("stopping");
-    if !system.stop().await {
+    if !system.stop_claiming().await {
         tracing::warn!("an attempt did not end in time; its claim stands until the lease lapses");
     }
     provider.close().await;
+    system.finish().await;
     store.close().await;
     Ok(())
 }

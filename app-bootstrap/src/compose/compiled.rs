@@ -7,7 +7,18 @@ use application_core::ports::EnvelopeCodec;
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::TenantMode;
 use outbound_contract_json::{BoundCatalog, JsonEnvelopeCodec};
+use outbound_messaging_kafka::ProducerConfiguration;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// A provider whose settings were proved; nothing is open yet.
+#[derive(Clone)]
+pub(super) enum CompiledProducer {
+    /// The journal at this path.
+    Journal(PathBuf),
+    /// A Kafka client's settings, written out in full.
+    Kafka(ProducerConfiguration),
+}
 
 /// A profile with its compiled contracts.
 #[derive(Clone)]
@@ -18,15 +29,22 @@ pub struct Compiled {
     pub catalog: Arc<BoundCatalog>,
     /// The codec over them.
     pub codec: Arc<dyn EnvelopeCodec>,
+    /// The producer's settings, proved.
+    pub(super) producer: CompiledProducer,
 }
 
 impl Compiled {
-    pub(super) fn new(profile: ActiveProfile, catalog: Arc<BoundCatalog>) -> Self {
+    pub(super) fn new(
+        profile: ActiveProfile,
+        catalog: Arc<BoundCatalog>,
+        producer: CompiledProducer,
+    ) -> Self {
         let codec = JsonEnvelopeCodec::new(Arc::clone(&catalog), TenantMode::Disabled);
         Self {
             profile,
             catalog,
             codec: Arc::new(codec),
+            producer,
         }
     }
 

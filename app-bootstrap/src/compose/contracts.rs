@@ -1,10 +1,12 @@
-//! Contracts and bindings of a profile, compiled without opening anything but their files.
+//! Contracts, bindings and producer settings of a profile, compiled without opening anything but
+//! their files.
 //!
 //! Invariant: what is served is exactly what the profile names and the lock pins; code may
 //! contribute types to those contracts, never further contracts (requirement 004 §§13.1–13.3).
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
+use super::provider::kafka_configuration;
 use crate::config::{ActiveProfile, ProviderProfile};
 use application_core::contract::{
     BindingSet, DestinationBinding, IntegrationEventContractContribution,
@@ -75,7 +77,13 @@ pub fn compile_with(
                 .collect(),
         })
         .map_err(ComposeError::Bind)?;
-    Ok(Compiled::new(profile.clone(), Arc::new(bound)))
+    let producer = match &profile.provider {
+        ProviderProfile::Journal(journal) => CompiledProducer::Journal(journal.path.clone()),
+        ProviderProfile::Kafka(kafka) => {
+            CompiledProducer::Kafka(kafka_configuration(profile, kafka)?)
+        }
+    };
+    Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))
 }
 
 fn read_lock(profile: &ActiveProfile) -> Result<ContractsLock, ComposeError> {

@@ -56,6 +56,15 @@ pub enum ComposeError {
     /// The stores are not one.
     #[error("business, append and relay do not share one store")]
     Resource(#[source] ResourceMismatch),
+    /// The producer's settings contradict each other or a bound.
+    #[error("{}: app.messaging.kafka or app.messaging.destinations", file.display())]
+    ProducerSettings {
+        /// The profile.
+        file: PathBuf,
+        /// Which setting or inequality.
+        #[source]
+        source: application_core::Cause,
+    },
     /// The provider cannot be opened.
     #[error("the provider cannot be opened")]
     Provider(#[source] application_core::Cause),

@@ -21,20 +21,7 @@ pub use provider::Provider;
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
 
-use crate::config::{ActiveProfile, ProviderProfile, StoreProfile};
-
-/// Compiles everything static of a profile without opening more than its files: contracts, lock,
-/// bindings and the provider's settings.
-///
-/// # Errors
-/// [`ComposeError`] with the rule.
-pub fn check(profile: &ActiveProfile) -> Result<Compiled, ComposeError> {
-    let compiled = contracts::compile(profile)?;
-    if let ProviderProfile::Kafka(kafka) = &profile.provider {
-        provider::kafka_configuration(profile, kafka)?;
-    }
-    Ok(compiled)
-}
+use crate::config::StoreProfile;
 
 /// The store of either tuple, open.
 pub enum Store {

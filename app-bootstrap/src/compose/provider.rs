@@ -2,12 +2,13 @@
 //!
 //! Invariant: one producer a process; it is stopped and drained before its resources close.
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
-use crate::config::{ActiveProfile, JournalProfile, KafkaProfile, ProviderProfile};
+use crate::config::{ActiveProfile, KafkaProfile};
 use crate::runtime::ProcessClock;
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
+    WallClockPort,
 };
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::DatabaseInstant;
@@ -19,6 +20,7 @@ use outbound_messaging_kafka::{
     TopicName,
 };
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinHandle;
@@ -53,9 +55,9 @@ impl Provider {
     /// # Errors
     /// [`ComposeError::Provider`].
     pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
-        match &compiled.profile.provider {
-            ProviderProfile::Journal(journal) => open_journal(&compiled.profile, journal),
-            ProviderProfile::Kafka(kafka) => open_kafka(&compiled.profile, kafka).await,
+        match &compiled.producer {
+            CompiledProducer::Journal(path) => open_journal(&compiled.profile, path),
+            CompiledProducer::Kafka(configuration) => open_kafka(configuration.clone()).await,
         }
     }
 
@@ -126,26 +128,26 @@ fn new_generation() -> ProducerGeneration {
         .expect("a UUID's text is within the grammar")
 }
 
-/// When this process sees an acknowledgement, by its wall clock; it judges nothing.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the wall clock, to stamp acknowledgements"
-)]
-fn wall_clock() -> DatabaseInstant {
-    let micros = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-        });
-    DatabaseInstant::from_epoch_micros(micros)
+/// The machine's wall clock.
+struct WallClock;
+
+impl WallClockPort for WallClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the wall clock, to stamp acknowledgements"
+    )]
+    fn now(&self) -> DatabaseInstant {
+        let micros = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| {
+                i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+            });
+        DatabaseInstant::from_epoch_micros(micros)
+    }
 }
 
-fn open_journal(
-    profile: &ActiveProfile,
-    settings: &JournalProfile,
-) -> Result<Provider, ComposeError> {
-    let journal =
-        Arc::new(broker::open(&settings.path, Limits::default()).map_err(provider_error)?);
+fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, ComposeError> {
+    let journal = Arc::new(broker::open(path, Limits::default()).map_err(provider_error)?);
     let permits = usize::try_from(profile.outbox.maximum_admitted_records).unwrap_or(usize::MAX);
     let publisher = JournalPublisher::new(
         Arc::clone(&journal),
@@ -156,7 +158,7 @@ fn open_journal(
             late_capacity: NonZeroUsize::new(LATE_CAPACITY as usize).unwrap_or(NonZeroUsize::MIN),
         },
         Arc::new(ProcessClock::start()),
-        Arc::new(wall_clock),
+        Arc::new(WallClock),
     );
     Ok(Provider::Journal {
         journal,
@@ -164,16 +166,12 @@ fn open_journal(
     })
 }
 
-async fn open_kafka(
-    profile: &ActiveProfile,
-    settings: &KafkaProfile,
-) -> Result<Provider, ComposeError> {
+async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, ComposeError> {
     let host = ProducerHost {
         clock: Arc::new(ProcessClock::start()),
-        wall_clock: Arc::new(wall_clock),
+        wall_clock: Arc::new(WallClock),
         generation_ids: Arc::new(new_generation),
     };
-    let configuration = kafka_configuration(profile, settings)?;
     let producer = Arc::new(KafkaProducer::new(configuration, host));
     match producer.start().await {
         Ok(generation) => tracing::info!(%generation, "Kafka producer ready"),
@@ -195,8 +193,16 @@ pub(super) fn kafka_configuration(
     profile: &ActiveProfile,
     kafka: &KafkaProfile,
 ) -> Result<ProducerConfiguration, ComposeError> {
+    let refuse = |source: application_core::Cause| ComposeError::ProducerSettings {
+        file: profile.file.clone(),
+        source,
+    };
     let allowed = TopicAllowList::parse(kafka.topic_allow_list.iter().map(String::as_str))
-        .map_err(provider_error)?;
+        .map_err(|error| refuse(error.into()))?;
+    let card = profile
+        .tuple
+        .card("kafka.security-profile")
+        .unwrap_or_default();
     let mut destinations = Vec::new();
     for binding in &profile.destinations {
         let Some(topic) = &binding.topic else {
@@ -205,7 +211,7 @@ pub(super) fn kafka_configuration(
         destinations.push(KafkaDestination {
             destination: binding.destination.clone(),
             binding_revision: binding.revision.clone(),
-            topic: TopicName::parse(&topic.name).map_err(provider_error)?,
+            topic: TopicName::parse(&topic.name).map_err(|error| refuse(error.into()))?,
             expected_partitions: topic.expected_partitions,
             minimum_replication_factor: topic.minimum_replication_factor,
             minimum_in_sync_replicas: topic.minimum_in_sync_replicas,
@@ -214,11 +220,14 @@ pub(super) fn kafka_configuration(
             topic_maximum_bytes: topic.maximum_bytes,
         });
     }
-    let destinations = KafkaDestinations::build(destinations, &allowed).map_err(provider_error)?;
+    let destinations =
+        KafkaDestinations::build(destinations, &allowed).map_err(|error| refuse(error.into()))?;
     ProducerSettings {
-        cluster: ClusterAlias::parse(&kafka.cluster_id).map_err(provider_error)?,
+        cluster: ClusterAlias::parse(&kafka.cluster_id).map_err(|error| refuse(error.into()))?,
         bootstrap_servers: kafka.bootstrap_servers.clone(),
-        security: SecurityProfile::LocalPlaintext,
+        security: SecurityProfile::from_card_id(card).ok_or_else(|| {
+            refuse(format!("kafka.security-profile {card} is not known to the producer").into())
+        })?,
         admission_timeout: profile.outbox.admission_timeout,
         delivery_timeout: kafka.delivery_timeout,
         request_timeout: kafka.request_timeout,
@@ -236,5 +245,5 @@ pub(super) fn kafka_configuration(
         maximum_late_observations: LATE_CAPACITY,
     }
     .compile(destinations)
-    .map_err(provider_error)
+    .map_err(|error| refuse(error.into()))
 }

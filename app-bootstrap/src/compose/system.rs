@@ -5,8 +5,8 @@
 use super::compiled::Compiled;
 use super::provider::Provider;
 use crate::runtime::{
-    LogReporter, ProcessClock, ProcessEntropy, Readiness, RelayCounters, RelayWorkers, StopSignal,
-    StopSwitch, drain_late_observations, watch_unknown_backlog,
+    LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCounters,
+    RelayWorkers, StopSignal, StopSwitch, drain_late_observations, watch_unknown_backlog,
 };
 use application_core::ports::{
     OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxMessagePublishPort, OutboxQueryPort,
@@ -14,6 +14,7 @@ use application_core::ports::{
 use application_core::usecase::{RecordLateObservations, RelayOneRecord, RelaySettings};
 use domain_core::identity::WorkerId;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -38,7 +39,9 @@ pub struct RelayPorts {
 /// The running relay of one process.
 pub struct RelaySystem {
     stop: StopSwitch,
-    workers: RelayWorkers,
+    stop_late: StopSwitch,
+    workers: Option<RelayWorkers>,
+    counters: Arc<RelayCounters>,
     background: Vec<JoinHandle<()>>,
     readiness: Readiness,
     drain_limit: Duration,
@@ -61,6 +64,7 @@ impl RelaySystem {
             publisher: crate::failpoints::around(wrap(provider.publisher())),
             codec: Arc::clone(&compiled.codec),
             clock: Arc::new(ProcessClock::start()),
+            timer: Arc::new(ProcessTimer),
             entropy: Arc::new(ProcessEntropy),
             reporter: Arc::new(LogReporter),
             settings: RelaySettings {
@@ -73,6 +77,7 @@ impl RelaySystem {
             },
         };
         let (stop, signal) = StopSwitch::new();
+        let (stop_late, late_signal) = StopSwitch::new();
         let readiness = Readiness::default();
         let late = RecordLateObservations::new(
             provider.late_observations(),
@@ -85,7 +90,7 @@ impl RelaySystem {
                 provider.late_observations(),
                 readiness.clone(),
                 LATE_INTERVAL,
-                signal.clone(),
+                late_signal,
             )),
             tokio::spawn(watch_unknown_backlog(
                 Arc::clone(&ports.deliveries),
@@ -95,9 +100,12 @@ impl RelaySystem {
                 signal.clone(),
             )),
         ];
+        let workers = start_workers(&relay, outbox, &readiness, &signal);
         Self {
-            workers: start_workers(&relay, outbox, &readiness, &signal),
+            counters: workers.counters(),
+            workers: Some(workers),
             stop,
+            stop_late,
             background,
             readiness,
             drain_limit: outbox.attempt_budget,
@@ -109,22 +117,31 @@ impl RelaySystem {
         &self.readiness
     }
 
-    /// What the workers did so far.
-    pub fn counters(&self) -> Arc<RelayCounters> {
-        self.workers.counters()
+    /// Stops claiming and lets every attempt under way end within its budget (requirement 004
+    /// §17.9, steps 1 to 4). Tells whether all ended in time; what did not keeps its claim until
+    /// the lease lapses.
+    pub async fn stop_claiming(&mut self) -> bool {
+        self.stop.stop();
+        match self.workers.take() {
+            Some(workers) => workers.drained_within(self.drain_limit).await,
+            None => true,
+        }
     }
 
-    /// Stops claiming, lets every attempt under way end within its budget, and drains what came
-    /// late (requirement 004 §17.9). Tells whether everything ended in time; what did not keeps
-    /// its claim until the lease lapses.
-    pub async fn stop(self) -> bool {
-        self.stop.stop();
-        let drained = self.workers.drained_within(self.drain_limit).await;
+    /// Journals what came late, the acknowledgements of the producer's own drain included, and
+    /// ends the loops. The store must still be open, the producer closed or idle.
+    pub async fn finish(self) {
+        self.stop_late.stop();
         for task in self.background {
             // A task that panicked was logged by the panic hook; there is nothing left to do.
             let _ = task.await;
         }
-        drained
+        tracing::info!(
+            persisted = self.counters.persisted.load(Ordering::Relaxed),
+            stale = self.counters.stale.load(Ordering::Relaxed),
+            failed = self.counters.failed.load(Ordering::Relaxed),
+            "relay stopped"
+        );
     }
 }
 

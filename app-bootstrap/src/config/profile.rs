@@ -44,6 +44,8 @@ pub enum ExpectedState {
 /// Everything an active process needs.
 #[derive(Debug, Clone)]
 pub struct ActiveProfile {
+    /// The file it came from.
+    pub file: PathBuf,
     /// The exact tuple.
     pub tuple: Tuple,
     /// Contract manifests, by path.

@@ -29,8 +29,10 @@ pub(super) struct BrokerView {
     pub(super) records: u64,
     /// Records of an event id that came with two documents.
     pub(super) collisions: u64,
-    /// Records that are no envelope of this process's contracts.
+    /// Records that are no envelope of version 1.
     pub(super) foreign: u64,
+    /// Records whose key, headers or topic contradict their document.
+    pub(super) misplaced: u64,
     /// Records that the consumer refused.
     pub(super) refused_by_consumer: u64,
 }
@@ -44,6 +46,7 @@ impl BrokerView {
             records: 0,
             collisions: 0,
             foreign: 0,
+            misplaced: 0,
             refused_by_consumer: 0,
         }
     }
@@ -121,6 +124,10 @@ pub(super) struct Account {
     pub(super) refusals: Vec<RefusedLine>,
     /// Rows of `outbox_event`.
     pub(super) committed: u64,
+    /// Lines whose commit was reported, but whose row is not there.
+    pub(super) vanished: u64,
+    /// Why publication was given up, where it was.
+    pub(super) stuck: Option<String>,
     /// Events without a delivery.
     pub(super) without_delivery: u64,
     /// `DELIVERY_RECORDED`.
@@ -149,6 +156,10 @@ pub(super) struct Account {
     pub(super) broker_duplicates: u64,
     /// Records with another document under the same event id.
     pub(super) collisions: u64,
+    /// Records that are no envelope.
+    pub(super) foreign: u64,
+    /// Records whose key, headers or topic contradict their document.
+    pub(super) misplaced: u64,
     /// Records refused by the consumer.
     pub(super) refused_by_consumer: u64,
     /// Where the broker's log ends.
@@ -160,15 +171,47 @@ pub(super) struct Account {
 impl Account {
     /// Whether everything that was committed is accounted for.
     pub(super) fn is_complete(&self) -> bool {
-        self.committed == self.recorded + self.exhausted + self.held + self.disposed
-            && self.without_delivery == 0
-            && self.pending == 0
-            && self.lost == 0
-            && self.collisions == 0
-            && self
-                .applied
-                .is_none_or(|applied| applied == self.broker_events + self.broker_unknown)
-            && self.refused_by_consumer == 0
+        self.open_points().is_empty()
+    }
+
+    /// What is not accounted for, in words.
+    pub(super) fn open_points(&self) -> Vec<String> {
+        let stands = self.recorded + self.exhausted + self.held + self.disposed;
+        let unplaced = self.committed.saturating_sub(stands + self.pending);
+        let counted = [
+            (self.vanished, "committed lines are not in the outbox"),
+            (self.pending, "deliveries are still pending"),
+            (self.lost, "recorded events have no record at the broker"),
+            (self.without_delivery, "events have no delivery"),
+            (unplaced, "events stand in no known state"),
+            (
+                self.collisions,
+                "records carry another document of an event",
+            ),
+            (
+                self.misplaced,
+                "records contradict their key, headers or topic",
+            ),
+            (
+                self.refused_by_consumer,
+                "records were refused by the consumer",
+            ),
+        ];
+        let mut points: Vec<String> = counted
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let distinct = self.broker_events + self.broker_unknown;
+        if let Some(applied) = self.applied
+            && applied != distinct
+        {
+            points.push(format!(
+                "{applied} events are applied, but the broker has {distinct}"
+            ));
+        }
+        points.extend(self.stuck.clone());
+        points
     }
 
     fn add(&mut self, delivery: DeliverySummary, broker: &BrokerView) {
@@ -226,6 +269,7 @@ pub(super) async fn account(
     broker: BrokerView,
     applied: Option<u64>,
     committed: Committed,
+    stuck: Option<String>,
     progress: &Progress,
 ) -> Result<Account, DemoError> {
     let counts = query.counts().await.map_err(DemoError::Query)?;
@@ -235,10 +279,14 @@ pub(super) async fn account(
         refused: committed.refused,
         refusals: committed.refusals,
         committed: counts.events,
+        vanished: (committed.events_before + committed.executed).saturating_sub(counts.events),
+        stuck,
         without_delivery: counts.without_delivery,
         applied,
         broker_records: broker.records,
         collisions: broker.collisions,
+        foreign: broker.foreign,
+        misplaced: broker.misplaced,
         refused_by_consumer: broker.refused_by_consumer,
         broker_position: broker.position.clone(),
         ..Account::default()

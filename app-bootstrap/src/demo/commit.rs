@@ -1,20 +1,21 @@
 //! Executing the input: business rows and events, line by line.
 //!
-//! Invariant: a refused line leaves nothing behind and the run goes on. A line whose event an
-//! earlier run committed under the same contract is not executed again; within one run a repeated
-//! event id is refused.
+//! Invariant: a refused line leaves nothing behind and the run goes on. A line that names no event
+//! id gets one derived from its own bytes, so the same line again is recognized as committed
+//! before. A named event id that is already there is refused, since what it says is not compared.
 
 use super::error::DemoError;
 use super::progress::Progress;
 use crate::compose::Compiled;
 use application_core::ports::{
-    InboxStorePort, OutboxAppendPort, OutboxQueryPort, TransactionError, TransactionPort,
+    InboxStorePort, OutboxAppendPort, OutboxQueryPort, RejectionRule, TransactionError,
+    TransactionPort,
 };
 use application_core::usecase::IntegrationEventAppender;
-use domain_core::hashing::CanonicalHasher;
+use domain_core::hashing::{CanonicalHasher, Sha256Digest};
 use domain_core::identity::EventId;
 use portfolio::execute::{EventIdSource, ExecuteCommand, ExecuteError};
-use portfolio::input::{Command, CommandReader, InputLine, RefusedLine};
+use portfolio::input::{Command, CommandReader, InputLine, Refusal, RefusedLine};
 use portfolio::store::{PortfolioDatabase, PortfolioRepository, StoreError};
 use std::collections::HashSet;
 use std::future::Future;
@@ -37,8 +38,12 @@ pub(super) struct Feature<T, P, I, S> {
 pub(super) struct Committed {
     /// Lines read, blank ones aside.
     pub(super) lines: u64,
-    /// Lines whose event was in the outbox before.
+    /// Lines that an earlier run committed, byte for byte.
     pub(super) known_before: u64,
+    /// Rows of `outbox_event` before the first line.
+    pub(super) events_before: u64,
+    /// Lines whose transaction returned committed.
+    pub(super) executed: u64,
     /// Lines refused.
     pub(super) refused: u64,
     /// The first of them.
@@ -102,34 +107,45 @@ where
         let execute =
             ExecuteCommand::new(Arc::clone(&self.database), appender, Arc::new(NoFurtherIds));
         let bar = progress.bar(None, "commit");
-        let mut committed = Committed::default();
+        let mut committed = Committed {
+            events_before: query.counts().await.map_err(DemoError::Query)?.events,
+            ..Committed::default()
+        };
         let mut executed_now = HashSet::new();
         for line in CommandReader::new(input) {
             committed.lines += 1;
             bar.inc(1);
-            let (number, mut command) = match line.map_err(DemoError::Read)? {
+            let (number, mut command, sha256) = match line.map_err(DemoError::Read)? {
                 InputLine::Refused(refused) => {
                     committed.refuse(refused, progress);
                     continue;
                 }
-                InputLine::Command { line, command } => (line, command),
+                InputLine::Command {
+                    line,
+                    command,
+                    sha256,
+                } => (line, command, sha256),
             };
-            let event_id = identify(&mut command);
+            let named = command.event_id.is_some();
+            let event_id = command
+                .event_id
+                .get_or_insert_with(|| id_of_line(sha256))
+                .clone();
             let known = query
                 .find_delivery(&event_id)
                 .await
                 .map_err(DemoError::Query)?;
-            let contract = command.action.contract();
-            let committed_before = known.is_some_and(|delivery| {
-                !executed_now.contains(&event_id)
-                    && delivery.contract_id.as_str() == contract.name()
-            });
-            if committed_before {
-                committed.known_before += 1;
+            if known.is_some() && !executed_now.contains(&event_id) {
+                if named {
+                    committed.refuse(taken(&command).at_line(number), progress);
+                } else {
+                    committed.known_before += 1;
+                }
                 continue;
             }
             match execute.execute(self.transactions.as_ref(), *command).await {
                 Ok(executed) => {
+                    committed.executed += 1;
                     committed
                         .first_new
                         .get_or_insert_with(|| executed.event_id.clone());
@@ -151,31 +167,29 @@ where
     }
 }
 
-fn refusal(error: &TransactionError<ExecuteError>) -> Option<portfolio::input::Refusal> {
+fn refusal(error: &TransactionError<ExecuteError>) -> Option<Refusal> {
     match error {
         TransactionError::Work(error) => error.refusal(),
         _ => None,
     }
 }
 
-/// Gives a command without an event id one that follows from what it says, so that feeding the
-/// same line again finds the same event.
-fn identify(command: &mut Command) -> EventId {
-    if let Some(given) = &command.event_id {
-        return given.clone();
-    }
-    let aggregate = command.action.aggregate();
+/// The event id of a line that names none.
+fn id_of_line(sha256: Sha256Digest) -> EventId {
     let digest = CanonicalHasher::new("countersign.demo.event-id.v1")
-        .part(command.action.contract().name().as_bytes())
-        .part(aggregate.aggregate_type().as_str().as_bytes())
-        .part(aggregate.id().as_str().as_bytes())
-        .part(&command.occurred_at.epoch_millis().to_be_bytes())
-        .part(command.correlation_id.as_str().as_bytes())
+        .part(sha256.as_bytes())
         .finish()
         .to_hex();
-    let id = EventId::parse(&digest[..32]).expect("hexadecimal is within the grammar");
-    command.event_id = Some(id.clone());
-    id
+    EventId::parse(&digest[..32]).expect("hexadecimal is within the grammar")
+}
+
+/// The refusal of an event id that an earlier run committed.
+fn taken(command: &Command) -> Refusal {
+    Refusal {
+        contract: Some(command.action.contract().key()),
+        pointer: "/eventId".to_owned(),
+        rule: RejectionRule::Shape("the event is already in the outbox".to_owned()),
+    }
 }
 
 /// Every command has its id by now.

@@ -54,16 +54,6 @@ pub enum DemoError {
     /// The broker could not be read.
     #[error("the broker could not be read")]
     Broker(#[source] application_core::Cause),
-    /// Nothing moved any more.
-    #[error("publication made no progress for {seconds} s; {pending} deliveries are pending{why}")]
-    Stuck {
-        /// How long.
-        seconds: u64,
-        /// How many.
-        pending: u64,
-        /// Readiness reasons.
-        why: String,
-    },
     /// Standard output.
     #[error("the summary cannot be printed")]
     Output(#[source] std::io::Error),

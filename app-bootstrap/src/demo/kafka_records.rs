@@ -40,7 +40,8 @@ pub(super) async fn read_back(
         let mut view = BrokerView::at(String::new());
         let mut ends = Vec::new();
         for topic in topics {
-            let partitions = read_back_topic(&servers, &topic, PATIENCE, |value| {
+            let partitions = read_back_topic(&servers, &topic, PATIENCE, |record| {
+                let value = record.value;
                 counted.inc(1);
                 match codec.read_identities(value) {
                     Ok(identities) => view.saw(identities.event_id, envelope_sha256(value)),

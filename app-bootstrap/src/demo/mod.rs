@@ -144,7 +144,7 @@ where
     let committed: Committed = feature
         .commit(compiled, query.as_ref(), input, progress)
         .await?;
-    publish::publish(
+    let stuck = publish::publish(
         compiled,
         store.relay_ports(),
         provider,
@@ -159,7 +159,7 @@ where
         }
         None => (kafka_records::read_back(compiled, progress).await?, None),
     };
-    account::account(query.as_ref(), broker, applied, committed, progress).await
+    account::account(query.as_ref(), broker, applied, committed, stuck, progress).await
 }
 
 /// The journal's end, for people.

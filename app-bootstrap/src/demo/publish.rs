@@ -1,7 +1,7 @@
 //! Running the relay until nothing is left for it to do.
 //!
-//! Invariant: the store says when it is done, not the relay; unresolved rows that this process
-//! cannot send do not keep it waiting for ever.
+//! Invariant: the store says when it is done, not the relay. What makes no progress is given up
+//! with a word for the summary, which says the rest.
 
 use super::error::DemoError;
 use super::flaky::FailsOnce;
@@ -19,25 +19,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long without any change before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Publishes everything that is due or will be; `fails_once` is rejected the first time.
+/// Publishes everything that is due or will be; `fails_once` is rejected the first time. Tells why
+/// it gave up, where it did.
 pub(super) async fn publish(
     compiled: &Compiled,
     ports: &RelayPorts,
     provider: &Provider,
     fails_once: Option<EventId>,
     progress: &Progress,
-) -> Result<(), DemoError> {
+) -> Result<Option<String>, DemoError> {
     if let Some(event) = &fails_once {
         progress.say(&format!(
             "planted: the first attempt to publish {event} is rejected"
         ));
     }
-    let system = RelaySystem::start(compiled, ports, provider, |publisher| match fails_once {
+    let mut system = RelaySystem::start(compiled, ports, provider, |publisher| match fails_once {
         Some(event) => Arc::new(FailsOnce::new(publisher, event)),
         None => publisher,
     });
     let outcome = wait_until_settled(&system, ports, progress).await;
-    system.stop().await;
+    system.stop_claiming().await;
+    system.finish().await;
     outcome
 }
 
@@ -45,7 +47,7 @@ async fn wait_until_settled(
     system: &RelaySystem,
     ports: &RelayPorts,
     progress: &Progress,
-) -> Result<(), DemoError> {
+) -> Result<Option<String>, DemoError> {
     let (_switch, mut never) = StopSwitch::new();
     let mut last: Option<OutboxCounts> = None;
     let mut changed = Instant::now();
@@ -57,7 +59,7 @@ async fn wait_until_settled(
         bar.set_position(counts.events.saturating_sub(pending));
         if pending == 0 {
             bar.finish_and_clear();
-            return Ok(());
+            return Ok(None);
         }
         if last.as_ref() != Some(&counts) {
             changed = Instant::now();
@@ -69,15 +71,15 @@ async fn wait_until_settled(
                 .into_iter()
                 .map(|reason| reason.as_str())
                 .collect();
-            return Err(DemoError::Stuck {
-                seconds: PATIENCE.as_secs(),
-                pending,
-                why: if reasons.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", reasons.join(", "))
-                },
-            });
+            let why = if reasons.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", reasons.join(", "))
+            };
+            return Ok(Some(format!(
+                "publication made no progress for {} s{why}",
+                PATIENCE.as_secs()
+            )));
         }
         never.stopped_within(LOOK).await;
     }

@@ -21,7 +21,8 @@ pub(super) fn text(account: &Account) -> String {
          committed  {}\n\
          recorded   {} ({} after more than one attempt)\n\
          unresolved {} exhausted, {} held\n\
-         broker     {} records, {} of them repeats of the same event and document; ends at {}\n\
+         broker     {} records, {} of them repeats of the same event and document, {} foreign; ends \
+         at {}\n\
          applied    {applied}\n\
          {}",
         account.lines,
@@ -34,6 +35,7 @@ pub(super) fn text(account: &Account) -> String {
         account.held,
         account.broker_records,
         account.broker_duplicates,
+        account.foreign,
         account.broker_position,
         verdict(account),
     );
@@ -80,10 +82,14 @@ pub(super) fn json(account: &Account) -> String {
         "disposed": account.disposed,
         "pending": account.pending,
         "lost": account.lost,
+        "vanished": account.vanished,
+        "openPoints": account.open_points(),
         "applied": account.applied,
         "refusedByConsumer": account.refused_by_consumer,
         "brokerRecords": account.broker_records,
         "brokerEvents": account.broker_events,
+        "brokerForeign": account.foreign,
+        "brokerMisplaced": account.misplaced,
         "brokerUnknownEvents": account.broker_unknown,
         "brokerDuplicates": account.broker_duplicates,
         "brokerCollisions": account.collisions,
@@ -108,12 +114,9 @@ fn event_text(line: &EventLine) -> String {
 }
 
 fn verdict(account: &Account) -> String {
-    if !account.is_complete() {
-        return format!(
-            "NOT accounted for: {} pending, {} recorded without a record at the broker, {} \
-             without a delivery, {} with two documents",
-            account.pending, account.lost, account.without_delivery, account.collisions
-        );
+    let open = account.open_points();
+    if !open.is_empty() {
+        return format!("NOT accounted for: {}", open.join("; "));
     }
     match account.exhausted + account.held {
         0 => "every committed event is accounted for".to_owned(),

@@ -1,11 +1,11 @@
-//! The process's own clock and randomness, behind the core's ports.
+//! The process's own clock, timer and randomness, behind the core's ports.
 //!
 //! Invariant: the clock never goes backwards; tokens come from the operating system's generator.
 
-use application_core::ports::{EntropyPort, MonotonicClockPort};
+use application_core::ports::{EntropyPort, MonotonicClockPort, TimerPort};
 use domain_core::identity::{ClaimToken, PublicationAttemptId};
 use domain_core::instant::MonotonicInstant;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// Time since the clock was made.
@@ -21,16 +21,26 @@ impl ProcessClock {
             origin: Instant::now(),
         }
     }
-
-    /// The point of the process's own clock that a reading of this one stands for.
-    pub fn origin(&self) -> Instant {
-        self.origin
-    }
 }
 
 impl MonotonicClockPort for ProcessClock {
     fn now(&self) -> MonotonicInstant {
         MonotonicInstant::since_origin(self.origin.elapsed())
+    }
+}
+
+/// The runtime's timer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessTimer;
+
+#[async_trait::async_trait]
+impl TimerPort for ProcessTimer {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one implementation of the timer port"
+    )]
+    async fn pause(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
     }
 }
 

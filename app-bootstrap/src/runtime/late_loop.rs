@@ -8,7 +8,10 @@ use application_core::usecase::{LateDrain, RecordLateObservations};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Drains in bounded batches, and once more after the stop.
+/// Batches drained after the stop, at most.
+const LAST_BATCHES: u32 = 1000;
+
+/// Drains in bounded batches; after the stop, until nothing is left.
 pub(crate) async fn drain_late_observations(
     drain: RecordLateObservations,
     source: Arc<dyn LatePublicationObservationSource>,
@@ -22,20 +25,34 @@ pub(crate) async fn drain_late_observations(
             ReadinessReason::LateObservationsDropped,
             source.dropped() > 0,
         );
-        match drain.execute().await {
-            Ok(LateDrain::Nothing) => {}
-            Ok(LateDrain::Persisted(report)) => tracing::info!(
+        drain_once(&drain).await;
+        if stopping {
+            for _ in 0..LAST_BATCHES {
+                if !drain_once(&drain).await {
+                    return;
+                }
+            }
+            return;
+        }
+    }
+}
+
+/// Tells whether there may be more.
+async fn drain_once(drain: &RecordLateObservations) -> bool {
+    match drain.execute().await {
+        Ok(LateDrain::Nothing) => false,
+        Ok(LateDrain::Persisted(report)) => {
+            tracing::info!(
                 appended = report.appended,
                 duplicates = report.duplicates,
                 orphaned = report.orphaned,
                 "late acknowledgements journalled"
-            ),
-            Err(error) => {
-                tracing::warn!(error = %crate::chain(&error), "late acknowledgements wait");
-            }
+            );
+            true
         }
-        if stopping {
-            return;
+        Err(error) => {
+            tracing::warn!(error = %crate::chain(&error), "late acknowledgements wait");
+            false
         }
     }
 }

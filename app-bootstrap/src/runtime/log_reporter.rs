@@ -21,6 +21,7 @@ impl RelayReporter for LogReporter {
             state = report.state.as_str(),
             certainty = %report.certainty,
             failure_class = failure.map(|failure| failure.class.as_str()),
+            mismatch = report.mismatch,
             failure_stage = failure.map(|failure| failure.stage.as_str()),
             "delivery transition persisted"
         );

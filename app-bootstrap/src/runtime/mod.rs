@@ -10,7 +10,7 @@ mod readiness;
 mod relay_loop;
 mod stop;
 
-pub use ambient::{ProcessClock, ProcessEntropy};
+pub use ambient::{ProcessClock, ProcessEntropy, ProcessTimer};
 pub use log_reporter::LogReporter;
 pub use readiness::{Readiness, ReadinessReason};
 pub use relay_loop::{RelayCounters, RelayWorkers};

@@ -48,8 +48,8 @@ impl Readiness {
             .clone()
     }
 
-    /// Sets or clears one reason, and logs the change once.
-    pub fn set(&self, reason: ReadinessReason, stands: bool) {
+    /// Sets or clears one reason, logs the change once, and tells whether it was one.
+    pub fn set(&self, reason: ReadinessReason, stands: bool) -> bool {
         let mut reasons = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if stands {
             reasons.insert(reason)
@@ -61,6 +61,7 @@ impl Readiness {
         } else if changed {
             tracing::info!(reason = reason.as_str(), "relay readiness reason cleared");
         }
+        changed
     }
 }
 
@@ -82,8 +83,9 @@ pub(crate) async fn watch_unknown_backlog(
                     UnknownReason::BindingRevision,
                 ] {
                     let count = backlog.by_reason.get(&reason).copied().unwrap_or(0);
-                    readiness.set(ReadinessReason::UnknownRecords(reason), count > 0);
-                    if count > 0 {
+                    if readiness.set(ReadinessReason::UnknownRecords(reason), count > 0)
+                        && count > 0
+                    {
                         tracing::warn!(
                             reason = reason.as_str(),
                             count,
@@ -93,8 +95,10 @@ pub(crate) async fn watch_unknown_backlog(
                 }
             }
             Err(error) => {
-                readiness.set(ReadinessReason::StoreUnavailable, true);
-                tracing::warn!(error = %crate::chain(&error), "the backlog could not be counted");
+                if readiness.set(ReadinessReason::StoreUnavailable, true) {
+                    let error = crate::chain(&error);
+                    tracing::warn!(error, "the backlog could not be counted");
+                }
             }
         }
         if stop.stopped_within(interval).await {

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What the workers did, for summaries.
+/// The longest pause of a failing worker.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the workers did, for the last line of the log.
 #[derive(Debug, Default)]
 pub struct RelayCounters {
     /// Attempts whose outcome was persisted.
@@ -72,8 +75,10 @@ async fn work(
     mut stop: StopSignal,
     counters: Arc<RelayCounters>,
 ) {
+    let mut failures = 0_u32;
     while !stop.is_stopped() {
         let turn = relay.execute().await;
+        failures = if turn.is_err() { failures + 1 } else { 0 };
         let pause = match &turn {
             Ok(RelayTurn::Refused(AdmissionRefusal::Closing)) => return,
             Ok(RelayTurn::Refused(refusal)) => {
@@ -124,14 +129,24 @@ async fn work(
                 if is_store_failure(error) {
                     readiness.set(ReadinessReason::StoreUnavailable, true);
                 }
-                tracing::warn!(error = %crate::chain(error), "a relay turn failed");
+                // Once a streak; the rest of it is counted and waited out.
+                if failures == 1 {
+                    tracing::warn!(error = %crate::chain(error), "a relay turn failed");
+                }
                 true
             }
         };
-        if pause && stop.stopped_within(poll_interval).await {
+        if pause && stop.stopped_within(backoff(poll_interval, failures)).await {
             return;
         }
     }
+}
+
+/// The poll interval, doubled with each failure of a streak.
+fn backoff(poll_interval: Duration, failures: u32) -> Duration {
+    poll_interval
+        .saturating_mul(1 << failures.min(16))
+        .min(LONGEST_PAUSE.max(poll_interval))
 }
 
 fn is_store_failure(error: &RelayError) -> bool {

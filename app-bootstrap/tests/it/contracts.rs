@@ -170,3 +170,57 @@ fn the_lock_tool_adds_and_never_changes() {
     }
     assert_eq!(std::fs::read_to_string(&lock).expect("lock"), planted);
 }
+
+/// What only the producer can judge is judged before anything opens, and names the profile.
+#[test]
+fn producer_settings_are_proved_before_a_store_opens() {
+    let text = std::fs::read_to_string(root().join("config/profiles/local-kafka.toml"))
+        .expect("profile")
+        .replace(
+            "endpoints-file = \"../../target/services/endpoints.toml\"",
+            "",
+        )
+        .replace(
+            "[app.messaging.store]",
+            "[app.messaging.store]\nurl = \"secret://file/nonexistent/url\"",
+        )
+        .replace(
+            "topic-allow-list",
+            "bootstrap-servers = [\"127.0.0.1:1\"]\ntopic-allow-list",
+        );
+    let messaging = root()
+        .join("config/messaging")
+        .canonicalize()
+        .expect("config");
+    let text = text.replace("../messaging/", &format!("{}/", messaging.display()));
+    let check = |text: &str| {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("profile.toml");
+        std::fs::write(&file, text).expect("profile");
+        match config::load(&file).expect("compiles").state {
+            ExpectedState::Active(active) => contracts::compile(&active)
+                .map(|_| ())
+                .map_err(|error| app_bootstrap::chain(&error)),
+            ExpectedState::Disabled => panic!("the profile is active"),
+        }
+    };
+    assert_eq!(check(&text), Ok(()));
+    for (from, to, named) in [
+        (
+            "delivery-timeout = \"60s\"",
+            "delivery-timeout = \"35s\"",
+            "delivery",
+        ),
+        (
+            "[\"portfolio.*\"]",
+            "[\"other.*\"]",
+            "portfolio.domain-events.v1",
+        ),
+        ("[\"127.0.0.1:1\"]", "[\"nowhere\"]", "bootstrap"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let error = check(&text.replace(from, to)).expect_err(to);
+        assert!(error.contains("profile.toml"), "{error}");
+        assert!(error.contains(named), "{error}");
+    }
+}

@@ -44,21 +44,53 @@ fn every_event_of_the_sample_is_accounted_for() {
 }
 
 #[test]
-fn the_same_input_again_commits_and_applies_nothing_new() {
+fn a_named_event_that_is_already_there_is_refused_and_nothing_new_is_applied() {
     let folder = tempfile::tempdir().expect("folder");
     demo_json(&in_dir(folder.path()));
     let (summary, output) = demo_json(&in_dir(folder.path()));
     assert!(output.status.success());
     for (key, expected) in [
-        ("knownBefore", 12),
+        ("refused", 12),
+        ("knownBefore", 0),
         ("committed", 12),
         ("recorded", 12),
         ("applied", 12),
-        ("refused", 0),
         ("brokerRecords", 12),
     ] {
         assert_eq!(number(&summary, key), expected, "{key}");
     }
+    let refusals = summary["refusals"].as_array().expect("refusals");
+    assert!(
+        refusals
+            .iter()
+            .all(|refusal| refusal["pointer"] == "/eventId")
+    );
+}
+
+/// A line without an event id is its own identity: the same bytes are known, others are not.
+#[test]
+fn a_line_is_known_by_its_bytes_and_by_nothing_less() {
+    let folder = tempfile::tempdir().expect("folder");
+    let input = folder.path().join("input.ndjson");
+    let line = |id: &str, title: &str| {
+        format!(
+            "{{\"kind\":\"reserve-work-log\",\"workLogId\":\"{id}\",\"title\":\"{title}\",\
+             \"minutes\":5,\"tags\":[],\"occurredAt\":\"2026-07-28T05:10:30.123Z\",\
+             \"correlationId\":\"c\"}}\n"
+        )
+    };
+    let run = |lines: &[String]| {
+        std::fs::write(&input, lines.concat()).expect("input");
+        let mut arguments = vec!["--input", input.to_str().expect("UTF-8")];
+        arguments.extend(in_dir(folder.path()));
+        let (summary, output) = demo_json(&arguments);
+        assert!(output.status.success(), "{summary}");
+        ["knownBefore", "refused", "committed"].map(|key| number(&summary, key))
+    };
+    assert_eq!(run(&[line("a", "one"), line("b", "two")]), [0, 0, 2]);
+    assert_eq!(run(&[line("a", "one"), line("c", "three")]), [1, 0, 3]);
+    assert_eq!(run(&[line("a", "edited")]), [0, 1, 3]);
+    assert_eq!(run(&[line("d", "four"), line("d", "four")]), [0, 1, 4]);
 }
 
 #[test]
@@ -169,11 +201,17 @@ fn a_flipped_byte_in_the_journal_is_refused_with_its_layer() {
     assert!(!output.status.success());
     assert!(output.stdout.is_empty());
     let message = String::from_utf8(output.stderr).expect("UTF-8");
+    let refusal = message
+        .lines()
+        .find(|line| line.starts_with("countersign: "))
+        .unwrap_or_else(|| panic!("no refusal in: {message}"));
+    for part in ["the provider cannot be opened", "record ", "offset "] {
+        assert!(refusal.contains(part), "{part} is not in: {refusal}");
+    }
+    let layers = ["framing", "pde", "integrity", "schema"];
     assert!(
-        ["framing", "pde", "integrity", "schema"]
-            .iter()
-            .any(|layer| message.contains(layer)),
-        "{message}"
+        layers.iter().any(|layer| refusal.contains(layer)),
+        "{refusal}"
     );
 }
 
@@ -200,15 +238,26 @@ fn wrong_calls_and_profiles_are_errors_with_the_reason() {
 
 #[test]
 fn config_check_opens_nothing() {
-    for profile in ["local-embedded.toml", "disabled.toml"] {
-        let profile = root().join("config/profiles").join(profile);
-        let folder = tempfile::tempdir().expect("folder");
-        let output = countersign()
-            .args(["config", "check", "--profile"])
-            .arg(&profile)
-            .output()
-            .expect("runs");
-        assert!(output.status.success());
-        assert_eq!(std::fs::read_dir(folder.path()).expect("folder").count(), 0);
-    }
+    let folder = tempfile::tempdir().expect("folder");
+    let messaging = root()
+        .join("config/messaging")
+        .canonicalize()
+        .expect("config");
+    let text = std::fs::read_to_string(root().join("config/profiles/local-embedded.toml"))
+        .expect("profile")
+        .replace("../messaging/", &format!("{}/", messaging.display()))
+        .replace("../../countersign-data/", "data/");
+    let profile = folder.path().join("profile.toml");
+    std::fs::write(&profile, text).expect("written");
+    let output = countersign()
+        .args(["config", "check", "--profile"])
+        .arg(&profile)
+        .output()
+        .expect("runs");
+    assert!(output.status.success());
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("folder")
+        .map(|entry| entry.expect("entry").file_name())
+        .collect();
+    assert_eq!(left, ["profile.toml"]);
 }

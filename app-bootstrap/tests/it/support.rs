@@ -127,7 +127,7 @@ impl KafkaScene {
                 &servers,
                 &topic,
                 Duration::from_secs(20),
-                |value| values.push(value.to_vec()),
+                |record| values.push(record.value.to_vec()),
             )
             .map(|_| values)
         };

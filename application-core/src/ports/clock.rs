@@ -4,12 +4,19 @@
 //! whole run.
 
 use domain_core::identity::{ClaimToken, PublicationAttemptId};
-use domain_core::instant::MonotonicInstant;
+use domain_core::instant::{DatabaseInstant, MonotonicInstant};
 
 /// The process's monotonic clock.
 pub trait MonotonicClockPort: Send + Sync {
     /// Now.
     fn now(&self) -> MonotonicInstant;
+}
+
+/// The process's wall clock. It stamps acknowledgements and judges nothing: deadlines are
+/// monotonic, and leases, ages and horizons are the database's.
+pub trait WallClockPort: Send + Sync {
+    /// Now, as far as this machine knows.
+    fn now(&self) -> DatabaseInstant;
 }
 
 /// The process's randomness.

@@ -14,10 +14,11 @@ mod late;
 mod publish;
 mod query;
 mod report;
+mod timer;
 mod transaction;
 
 pub use append::{AppendError, AppendReceipt, OutboxAppendPort};
-pub use clock::{EntropyPort, MonotonicClockPort};
+pub use clock::{EntropyPort, MonotonicClockPort, WallClockPort};
 pub use codec::{
     DecodeError, DecodedEnvelope, EncodeError, EnvelopeCodec, PayloadRejection, RejectionRule,
 };
@@ -38,6 +39,7 @@ pub use publish::{
 };
 pub use query::{DeliverySummary, OutboxCounts, OutboxQueryPort, QueryError};
 pub use report::{RelayReport, RelayReporter, ReportError};
+pub use timer::TimerPort;
 pub use transaction::{
     ResourceError, TransactionError, TransactionPort, TransactionResourcePort, TxFuture,
     WriteTransaction,

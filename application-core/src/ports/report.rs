@@ -30,6 +30,8 @@ pub struct RelayReport {
     pub certainty: AcceptanceCertainty,
     /// Why it failed, where it did.
     pub failure: Option<PublicationFailure>,
+    /// What the row and its document disagreed about, where they did; a name, never a value.
+    pub mismatch: Option<&'static str>,
 }
 
 /// A report was not taken. It is not repeated.

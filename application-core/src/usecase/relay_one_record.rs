@@ -10,7 +10,7 @@ use crate::ports::{
     ClaimedDelivery, EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort,
     OutboxDeliveryPort, OutboxMessagePublishPort, OutcomeRecord, PublicationAdmissionPort,
     PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
-    RelayReport, RelayReporter,
+    RelayReport, RelayReporter, TimerPort,
 };
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::{
@@ -24,8 +24,10 @@ use domain_core::publication::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often an unanswered or refused Tx C is tried before the lease is left to lapse.
-const RECORD_TRIES: u32 = 3;
+/// The first pause before Tx C is tried again; it doubles.
+const RECORD_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such pause.
+const LONGEST_RECORD_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the relay was configured with; the configuration compiler proved the relations.
 #[derive(Debug, Clone)]
@@ -120,6 +122,8 @@ pub struct RelayOneRecord {
     pub codec: Arc<dyn EnvelopeCodec>,
     /// The process's monotonic clock.
     pub clock: Arc<dyn MonotonicClockPort>,
+    /// Pauses between tries of Tx C.
+    pub timer: Arc<dyn TimerPort>,
     /// Tokens, attempt ids and jitter.
     pub entropy: Arc<dyn EntropyPort>,
     /// Told after each transition.
@@ -154,8 +158,13 @@ impl RelayOneRecord {
                 });
             }
         };
-        let outcome = self.attempt(&claimed, claim_began).await;
-        self.record(claimed, permit.generation().clone(), outcome)
+        let (outcome, mismatch) = self.attempt(&claimed, claim_began).await;
+        let held = Held {
+            claimed,
+            lapses: claim_began.plus(self.settings.lease),
+            mismatch,
+        };
+        self.record(held, permit.generation().clone(), outcome)
             .await
     }
 
@@ -192,44 +201,48 @@ impl RelayOneRecord {
         }
     }
 
-    /// Checks and sends one claimed record. Never touches the store.
+    /// Checks and sends one claimed record, and names what the row and its document disagree
+    /// about. Never touches the store.
     async fn attempt(
         &self,
         claimed: &ClaimedDelivery,
         claim_began: MonotonicInstant,
-    ) -> PublicationOutcome {
-        if verify_stored_record(self.codec.as_ref(), &claimed.event).is_err() {
-            return PublicationOutcome::Rejected(PublicationFailure {
+    ) -> (PublicationOutcome, Option<&'static str>) {
+        if let Err(mismatch) = verify_stored_record(self.codec.as_ref(), &claimed.event) {
+            let outcome = PublicationOutcome::Rejected(PublicationFailure {
                 stage: FailureStage::Serialization,
                 class: FailureClass::RecordIntegrity,
                 disposition: RetryDisposition::OperatorHold,
             });
+            return (outcome, Some(mismatch.name()));
         }
         let now = self.clock.now();
         // The lease began after `claim_began`, so this remainder is never too long.
         let remaining = self.settings.lease.saturating_sub(claim_began.until(now));
         if remaining < self.settings.attempt_budget {
-            return PublicationOutcome::Rejected(PublicationFailure {
+            let outcome = PublicationOutcome::Rejected(PublicationFailure {
                 stage: FailureStage::LocalAdmission,
                 class: FailureClass::DeadlineExceeded,
                 disposition: RetryDisposition::RetryWithinBudget,
             });
+            return (outcome, None);
         }
         let request = PublicationRequest {
             attempt: claimed.attempt.clone(),
             event: Arc::clone(&claimed.event),
             deadline: now.plus(self.settings.publish_budget),
         };
-        self.publisher.publish(&request).await
+        (self.publisher.publish(&request).await, None)
     }
 
     /// Tx C, then the report.
     async fn record(
         &self,
-        claimed: ClaimedDelivery,
+        held: Held,
         producer_generation: ProducerGeneration,
         outcome: PublicationOutcome,
     ) -> Result<RelayTurn, RelayError> {
+        let claimed = &held.claimed;
         let budget = AttemptBudget {
             used: claimed.attempt_count,
         };
@@ -247,64 +260,68 @@ impl RelayOneRecord {
             outcome,
             decision,
         };
-        match self.persist(&record).await? {
-            RecordOutcome::Recorded(state) => Ok(self.report(&claimed, &record, state)),
+        match self.persist(&record, held.lapses).await? {
+            RecordOutcome::Recorded(state) => Ok(self.report(&held, &record, state)),
             RecordOutcome::Stale => Ok(RelayTurn::Stale {
-                event_id: claimed.attempt.event_id,
-                attempt_id: claimed.attempt.attempt_id,
+                event_id: held.claimed.attempt.event_id,
+                attempt_id: held.claimed.attempt.attempt_id,
             }),
         }
     }
 
-    /// Tries Tx C while that can help. After an unanswered commit the store is asked first, and a
-    /// stale answer may only mean that the first commit did happen.
-    async fn persist(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RelayError> {
-        let event_id = &record.attempt.event_id;
+    /// Tries Tx C for as long as the lease can still be held. After an unanswered commit the store
+    /// is asked first, and a stale answer may only mean that the first commit did happen.
+    async fn persist(
+        &self,
+        record: &OutcomeRecord,
+        lapses: MonotonicInstant,
+    ) -> Result<RecordOutcome, RelayError> {
         let mut unanswered = false;
-        let mut tries = 0;
+        let mut pause = RECORD_PAUSE;
         loop {
-            tries += 1;
-            let error = match self.deliveries.record_outcome(record).await {
-                Ok(RecordOutcome::Stale) if unanswered => None,
+            let trouble = match self.try_record(record, &mut unanswered).await {
                 Ok(outcome) => return Ok(outcome),
-                Err(error) => Some(error),
+                Err(trouble) => trouble,
             };
-            if let Some(RecordError::OutcomeUnknown(_)) | None = error {
-                unanswered = true;
-                let found = self
-                    .deliveries
-                    .find_attempt(&record.attempt.claim_token, &record.attempt.attempt_id)
-                    .await
-                    .map_err(|source| RelayError::RecordUnknown {
-                        event_id: event_id.clone(),
-                        source,
-                    })?;
-                match found {
-                    RecordedAttempt::Closed(state) => return Ok(RecordOutcome::Recorded(state)),
-                    RecordedAttempt::Lost | RecordedAttempt::Unknown => {
-                        return Ok(RecordOutcome::Stale);
-                    }
-                    RecordedAttempt::Open(_) => {}
-                }
+            if self.clock.now().plus(pause) >= lapses {
+                return trouble.into_result(&record.attempt.event_id);
             }
-            if tries >= RECORD_TRIES {
-                return match error {
-                    Some(source) => Err(RelayError::Record {
-                        event_id: event_id.clone(),
-                        source,
-                    }),
-                    None => Ok(RecordOutcome::Stale),
-                };
-            }
+            self.timer.pause(pause).await;
+            pause = (pause * 2).min(LONGEST_RECORD_PAUSE);
         }
     }
 
-    fn report(
+    async fn try_record(
         &self,
-        claimed: &ClaimedDelivery,
         record: &OutcomeRecord,
-        state: DeliveryStateName,
-    ) -> RelayTurn {
+        unanswered: &mut bool,
+    ) -> Result<RecordOutcome, Trouble> {
+        let trouble = match self.deliveries.record_outcome(record).await {
+            Ok(RecordOutcome::Stale) if *unanswered => Trouble::StaleAfterSilence,
+            Ok(outcome) => return Ok(outcome),
+            Err(error @ RecordError::OutcomeUnknown(_)) => {
+                *unanswered = true;
+                Trouble::Record(error)
+            }
+            Err(error) => Trouble::Record(error),
+        };
+        if !*unanswered {
+            return Err(trouble);
+        }
+        let found = self
+            .deliveries
+            .find_attempt(&record.attempt.claim_token, &record.attempt.attempt_id)
+            .await
+            .map_err(Trouble::LookUp)?;
+        match found {
+            RecordedAttempt::Closed(state) => Ok(RecordOutcome::Recorded(state)),
+            RecordedAttempt::Lost | RecordedAttempt::Unknown => Ok(RecordOutcome::Stale),
+            RecordedAttempt::Open(_) => Err(trouble),
+        }
+    }
+
+    fn report(&self, held: &Held, record: &OutcomeRecord, state: DeliveryStateName) -> RelayTurn {
+        let claimed = &held.claimed;
         let report = RelayReport {
             event_id: claimed.attempt.event_id.clone(),
             generation: claimed.attempt.generation,
@@ -315,12 +332,42 @@ impl RelayOneRecord {
             state,
             certainty: record.outcome.certainty(),
             failure: record.outcome.failure(),
+            mismatch: held.mismatch,
         };
         let reported = self.reporter.report(&report).is_ok();
         RelayTurn::Persisted {
             report,
             disposition: record.outcome.disposition(),
             reported,
+        }
+    }
+}
+
+/// A claimed row, how long it can be held, and what it contradicts.
+struct Held {
+    claimed: ClaimedDelivery,
+    /// The lease's end, by this process's clock; never later than the store's.
+    lapses: MonotonicInstant,
+    mismatch: Option<&'static str>,
+}
+
+/// Why one try of Tx C did not settle it.
+enum Trouble {
+    /// Tx C failed or was not answered, and the attempt is still open.
+    Record(RecordError),
+    /// The look-up after an unanswered Tx C failed.
+    LookUp(FindAttemptError),
+    /// Stale, but an unanswered try came before and the attempt is still open.
+    StaleAfterSilence,
+}
+
+impl Trouble {
+    fn into_result(self, event_id: &EventId) -> Result<RecordOutcome, RelayError> {
+        let event_id = event_id.clone();
+        match self {
+            Self::Record(source) => Err(RelayError::Record { event_id, source }),
+            Self::LookUp(source) => Err(RelayError::RecordUnknown { event_id, source }),
+            Self::StaleAfterSilence => Ok(RecordOutcome::Stale),
         }
     }
 }

@@ -24,6 +24,18 @@ pub enum RecordMismatch {
     Document(#[source] DecodeError),
 }
 
+impl RecordMismatch {
+    /// A short name for reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Hash => "document hash",
+            Self::PartitionKey => "partition key",
+            Self::Identity(what) => what,
+            Self::Document(_) => "unreadable document",
+        }
+    }
+}
+
 /// Compares a stored row with its document.
 ///
 /// # Errors

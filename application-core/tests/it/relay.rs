@@ -18,6 +18,7 @@ struct Scene {
 fn scene(script: Vec<Answer>, outcome: PublicationOutcome) -> Scene {
     let log = Log::default();
     let store = Arc::new(Store::new(log.clone(), script));
+    let clock = Arc::new(Clock::stepping(Duration::from_millis(1)));
     let relay = RelayOneRecord {
         admission: Arc::new(Permits {
             log: log.clone(),
@@ -29,7 +30,8 @@ fn scene(script: Vec<Answer>, outcome: PublicationOutcome) -> Scene {
             outcome,
         }),
         codec: Arc::new(Codec),
-        clock: Arc::new(Clock::stepping(Duration::from_millis(1))),
+        clock: clock.clone(),
+        timer: clock,
         entropy: Arc::new(Entropy),
         reporter: Arc::new(Reporter {
             log: log.clone(),
@@ -128,10 +130,18 @@ async fn a_row_that_contradicts_its_document_is_held_and_never_sent() {
     let mut wrong_identity = stored();
     wrong_identity.identities.correlation_id =
         domain_core::identity::CorrelationId::parse("other").expect("id");
-    for event in [wrong_hash, wrong_key, wrong_identity] {
+    for (event, name) in [
+        (wrong_hash, "document hash"),
+        (wrong_key, "partition key"),
+        (wrong_identity, "correlation id"),
+    ] {
         let script = vec![Answer::ClaimOf(Box::new(event)), Answer::Recorded];
         let scene = scene(script, acknowledged());
         let turn = scene.relay.execute().await.expect("turn");
+        assert!(matches!(
+            &turn,
+            RelayTurn::Persisted { report, .. } if report.mismatch == Some(name)
+        ));
         assert_eq!(state(turn), DeliveryStateName::Hold);
         let log = scene.log.taken();
         assert!(
@@ -247,20 +257,42 @@ async fn a_lapsed_claim_records_and_reports_nothing() {
     }
 }
 
+/// Tries go on, with pauses, until the lease cannot be held any more.
 #[tokio::test]
-async fn a_store_that_cannot_record_is_tried_three_times_and_never_reported() {
-    let script = vec![
-        Answer::Claim,
-        Answer::RecordUnavailable,
-        Answer::RecordUnavailable,
-        Answer::RecordUnavailable,
-    ];
+async fn a_store_that_cannot_record_is_tried_until_the_lease_lapses() {
+    let mut script = vec![Answer::Claim];
+    script.extend((0..1000).map(|_| Answer::RecordUnavailable));
     let scene = scene(script, acknowledged());
     let error = scene.relay.execute().await.expect_err("no record");
     assert!(matches!(error, RelayError::Record { .. }));
     let log = scene.log.taken();
-    assert_eq!(log.iter().filter(|entry| *entry == "record").count(), 3);
+    // 50, 100, 200, 400, 800 ms, then a second each, within 90 seconds.
+    let tries = log.iter().filter(|entry| *entry == "record").count();
+    assert!((90..100).contains(&tries), "{tries} tries");
     assert!(!log.iter().any(|entry| entry.starts_with("report")));
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_for_a_moment_costs_no_repeat() {
+    let script = vec![
+        Answer::Claim,
+        Answer::RecordUnavailable,
+        Answer::RecordUnknown,
+        Answer::LookUpFails,
+        Answer::RecordUnavailable,
+        Answer::FoundOpen,
+        Answer::Recorded,
+    ];
+    let scene = scene(script, acknowledged());
+    let turn = scene.relay.execute().await.expect("turn");
+    assert_eq!(state(turn), DeliveryStateName::DeliveryRecorded);
+    let log = scene.log.taken();
+    assert_eq!(
+        log.iter()
+            .filter(|entry| entry.starts_with("publish"))
+            .count(),
+        1
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use application_core::ports::{
     FindAttemptError, KnownRecord, MonotonicClockPort, OutboxDeliveryPort,
     OutboxMessagePublishPort, OutcomeRecord, PermitGuard, PublicationAdmissionPort,
     PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
-    RelayReport, RelayReporter, ReportError, UnknownBacklog,
+    RelayReport, RelayReporter, ReportError, TimerPort, UnknownBacklog,
 };
 use domain_core::delivery::DispatchAuthority;
 use domain_core::hashing::{PartitionKey, Sha256Digest, envelope_sha256};
@@ -166,6 +166,7 @@ pub(crate) enum Answer {
     FoundClosed,
     FoundLost,
     FoundNothing,
+    LookUpFails,
 }
 
 /// A store that answers from a script and keeps what it was asked to record.
@@ -235,6 +236,7 @@ impl OutboxDeliveryPort for Store {
             )),
             Answer::FoundLost => Ok(RecordedAttempt::Lost),
             Answer::FoundNothing => Ok(RecordedAttempt::Unknown),
+            Answer::LookUpFails => Err(FindAttemptError::Unavailable("down".into())),
             _ => panic!("the script expected another call than look up"),
         }
     }
@@ -297,10 +299,10 @@ impl EnvelopeCodec for Codec {
     }
 }
 
-/// Every reading is this much later than the one before.
+/// Every reading is this much later than the one before, and every pause moves it on.
 pub(crate) struct Clock {
-    pub(crate) step: Duration,
-    pub(crate) now: Mutex<Duration>,
+    step: Duration,
+    now: Mutex<Duration>,
 }
 
 impl Clock {
@@ -309,6 +311,13 @@ impl Clock {
             step,
             now: Mutex::new(Duration::ZERO),
         }
+    }
+}
+
+#[async_trait::async_trait]
+impl TimerPort for Clock {
+    async fn pause(&self, duration: Duration) {
+        *self.now.lock().expect("clock") += duration;
     }
 }
 

@@ -96,8 +96,8 @@ impl AggregateIdentity {
     }
 }
 
-/// The greatest integer that every JSON reader keeps exactly: 2^53 − 1.
-const SAFE_INTEGER: i64 = (1 << 53) - 1;
+/// The greatest integer that every JSON reader keeps exactly: 2^53 − 1 (RFC 8259 §6).
+pub const MAXIMUM_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// The aggregate's version when the event happened: 0 to 2^53 − 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,14 +109,14 @@ impl AggregateSequence {
     /// # Errors
     /// [`IdentityError::OutOfRange`].
     pub fn new(number: i64) -> Result<Self, IdentityError> {
-        if (0..=SAFE_INTEGER).contains(&number) {
+        if (0..=MAXIMUM_SAFE_INTEGER).contains(&number) {
             Ok(Self(number))
         } else {
             Err(IdentityError::OutOfRange {
                 what: "aggregate sequence",
                 actual: number.into(),
                 minimum: 0,
-                maximum: SAFE_INTEGER.into(),
+                maximum: MAXIMUM_SAFE_INTEGER.into(),
             })
         }
     }
@@ -220,7 +220,7 @@ mod tests {
         };
         assert!(order(1, 9) < order(2, 0));
         assert!(order(2, 0) < order(2, 1));
-        assert!(AggregateSequence::new(SAFE_INTEGER + 1).is_err());
+        assert!(AggregateSequence::new(MAXIMUM_SAFE_INTEGER + 1).is_err());
         assert!(AggregateSequence::new(-1).is_err());
         assert!(EventIndex::new(i64::from(i32::MAX) + 1).is_err());
     }

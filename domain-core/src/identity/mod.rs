@@ -13,6 +13,7 @@ mod work;
 
 pub use aggregate::{
     AggregateId, AggregateIdentity, AggregateOrder, AggregateSequence, AggregateType, EventIndex,
+    MAXIMUM_SAFE_INTEGER,
 };
 pub use contract::{ContractId, PayloadVersion};
 pub use destination::{DestinationBindingRevision, LogicalDestinationId};

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::runner::{self, Counting, LaneResult};
 use crate::interruption::Interruption;
@@ -22,6 +22,13 @@ pub(crate) fn lanes(interruption: &Interruption) -> Result<Vec<LaneResult>> {
         Counting::OneCheck,
         interruption,
     )?];
+    let shallow = run_quietly(
+        git().args(["rev-parse", "--is-shallow-repository"]),
+        "git rev-parse",
+    )?;
+    if shallow.trim() != "false" {
+        bail!("this clone is shallow; the lock is compared with its whole history");
+    }
     let folder = workspace::root().join("target/contracts-lock");
     std::fs::create_dir_all(&folder).context("make a folder for earlier locks")?;
     let revisions = run_quietly(

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::prebuilt;
@@ -242,7 +242,7 @@ fn all_lanes(
         runner::run(
             "documentation tests",
             surroundings.cargo_test().args(["--doc", "--no-fail-fast"]),
-            Counting::OptionalTests,
+            Counting::Tests,
             interruption,
         )?,
         runner::run(
@@ -289,6 +289,10 @@ fn package_lanes(
             Counting::OptionalTests,
             interruption,
         )?);
+    }
+    // A binary may have nothing to run, a package may not.
+    if results.iter().all(|result| result.tally.passed == 0) {
+        bail!("no test ran for {}", packages.join(", "));
     }
     Ok(results)
 }

@@ -39,6 +39,3 @@ impl Admission {
 
 /// Bytes of one schema document.
 pub const MAXIMUM_SCHEMA_BYTES: usize = 262_144;
-
-/// The greatest integer that every JSON reader keeps exactly: 2^53 − 1.
-pub const MAXIMUM_INTEGER: i64 = (1 << 53) - 1;

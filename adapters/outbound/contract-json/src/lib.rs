@@ -16,7 +16,7 @@ mod occurrence;
 mod payload;
 mod schema;
 
-pub use admission::{Admission, MAXIMUM_INTEGER, MAXIMUM_SCHEMA_BYTES};
+pub use admission::{Admission, MAXIMUM_SCHEMA_BYTES};
 pub use catalog::{
     BindError, BoundCatalog, CompileError, CompiledCatalog, ContractCompiler, ContractOverride,
     Deployment, ProviderBounds,

@@ -1,8 +1,8 @@
 //! A bounded look at brokers and topics before anything is sent.
 //!
 //! Invariant: topics are read, never made. A generation admits nothing before every bound topic
-//! was seen with its partitions, replicas and limits; what may pass by itself is told from what an
-//! operator must repair (requirement 004 §13.5).
+//! was seen with its partitions, replicas, limits and cleanup policy; what may pass by itself is
+//! told from what an operator must repair (requirement 004 §§13.5, 13.7).
 
 use crate::destination::{KafkaDestination, KafkaDestinations, TopicName};
 use domain_core::publication::FailureClass;
@@ -273,6 +273,7 @@ fn check_policy(
     let bytes = value("max.message.bytes");
     let in_sync = value("min.insync.replicas");
     let time = value("message.timestamp.type");
+    let cleanup = value("cleanup.policy");
     for (holds, rule, actual) in [
         (
             at_least(&bytes, destination.topic_maximum_bytes),
@@ -290,6 +291,9 @@ fn check_policy(
             "message.timestamp.type = CreateTime",
             time,
         ),
+        // A compacted topic loses an aggregate's earlier events after they were acknowledged,
+        // since they share its key.
+        (cleanup == "delete", "cleanup.policy = delete", cleanup),
     ] {
         if !holds {
             return Err(AttestationError::TopicPolicy {
@@ -299,5 +303,12 @@ fn check_policy(
             });
         }
     }
+    // How long consumers have is theirs and the operator's to judge.
+    tracing::info!(
+        topic = %destination.topic,
+        retention_ms = value("retention.ms"),
+        retention_bytes = value("retention.bytes"),
+        "topic as its binding says"
+    );
     Ok(())
 }

@@ -63,6 +63,10 @@ pub(crate) fn classify(code: Code, phase: Phase) -> PublicationOutcome {
 
 /// The allow-list. The client's own NOT_PERSISTED is not enough: it is also said of errors after
 /// which a broker may well hold the record.
+///
+/// The limit of this list: `PurgeQueue` and `MessageTimedOut` with NOT_PERSISTED may also end a
+/// record whose earlier requests were answered with errors that the client tried again by itself
+/// and does not show, a lost leader's or a failed storage's among them.
 fn proves_absence(code: Code, phase: Phase) -> bool {
     match phase {
         Phase::Send => matches!(
@@ -85,8 +89,6 @@ fn proves_absence(code: Code, phase: Phase) -> bool {
                 | Code::PolicyViolation
                 | Code::UnsupportedForMessageFormat
                 | Code::PurgeQueue
-                // Certain as far as the client tells: it hides the answers that it tried again
-                // itself, a lost leader's among them.
                 | Code::MessageTimedOut
         ),
         Phase::Delivery(MessageStatus::PossiblyPersisted | MessageStatus::Persisted) => false,

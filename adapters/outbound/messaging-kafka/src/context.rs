@@ -10,7 +10,7 @@ use crate::classify::{MessageStatus, Phase, classify};
 use crate::ffi::message_status;
 use crate::pending::{AttemptNote, PendingRecord};
 use crate::settings::ClusterAlias;
-use crate::supervisor::WallClock;
+use application_core::ports::WallClockPort;
 use domain_core::identity::ProducerGeneration;
 use domain_core::publication::{
     FailureClass, FailureStage, ProviderRecordReference, PublicationFailure, PublicationOutcome,
@@ -60,7 +60,7 @@ pub(crate) struct DeliveryReport<'a> {
 pub(crate) struct DeliveryContext {
     generation: ProducerGeneration,
     cluster: ClusterAlias,
-    wall_clock: WallClock,
+    wall_clock: Arc<dyn WallClockPort>,
     gate: Arc<AdmissionGate>,
     standing: watch::Sender<Standing>,
     unresolved: AtomicUsize,
@@ -72,7 +72,7 @@ impl DeliveryContext {
     pub(crate) fn new(
         generation: ProducerGeneration,
         cluster: ClusterAlias,
-        wall_clock: WallClock,
+        wall_clock: Arc<dyn WallClockPort>,
         gate: Arc<AdmissionGate>,
     ) -> Self {
         Self {
@@ -176,7 +176,7 @@ impl DeliveryContext {
             provider_id: PROVIDER_ID,
             destination: note.destination.clone(),
             producer_generation: self.generation.clone(),
-            acknowledged_at: (self.wall_clock)(),
+            acknowledged_at: self.wall_clock.now(),
             record_reference,
         };
         if report.topic == note.topic.as_str() {

@@ -10,7 +10,16 @@ use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{Admission, LatePublicationObservationSource as _};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use domain_core::instant::DatabaseInstant;
+use domain_core::publication::AcceptanceCertainty;
 use std::time::Duration;
+
+struct WallClock(i64);
+
+impl WallClockPort for WallClock {
+    fn now(&self) -> DatabaseInstant {
+        DatabaseInstant::from_epoch_micros(self.0)
+    }
+}
 
 struct Planted {
     context: DeliveryContext,
@@ -25,7 +34,7 @@ impl Planted {
         let context = DeliveryContext::new(
             generation,
             ClusterAlias::parse("primary").unwrap(),
-            Arc::new(|| DatabaseInstant::from_epoch_micros(77)),
+            Arc::new(WallClock(77)),
             Arc::clone(&gate),
         );
         context.update(|standing| standing.attested = true);
@@ -136,6 +145,10 @@ async fn a_misroute_that_nobody_waits_for_shuts_it_too_and_is_observed() {
     assert_eq!(
         observed[0].record_reference.as_str(),
         format!("kafka:primary/{}~/3@5", "w".repeat(120))
+    );
+    assert_eq!(
+        observed[0].certainty,
+        AcceptanceCertainty::AcceptedMismatch
     );
     planted.context.stop(FailureClass::ProviderFatal);
     assert_eq!(planted.stopped(), Some(FailureClass::DestinationMismatch));

@@ -1,16 +1,18 @@
-//! The three calls into the C client that its Rust wrapper does not offer.
+//! The calls into the C client that its Rust wrapper does not offer, or not safely.
 //!
 //! Invariant: this is the only unsafe code of the workspace. Every pointer comes from a value
-//! that the caller still borrows, is read within the call, and is never kept.
+//! that the caller still borrows and is never kept; a slice that is returned borrows it too.
 #![expect(
     unsafe_code,
-    reason = "the wrapper exposes neither the message status nor the live configuration"
+    reason = "the wrapper exposes neither the message status nor the live configuration, and its \
+              header iteration panics at a name that is not UTF-8"
 )]
 
 use crate::classify::MessageStatus;
 use rdkafka::bindings::{
-    rd_kafka_conf, rd_kafka_conf_get, rd_kafka_conf_res_t, rd_kafka_message_status,
-    rd_kafka_msg_status_t,
+    rd_kafka_conf, rd_kafka_conf_get, rd_kafka_conf_res_t, rd_kafka_header_get_last,
+    rd_kafka_headers_t, rd_kafka_message_headers, rd_kafka_message_status, rd_kafka_msg_status_t,
+    rd_kafka_resp_err_t,
 };
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::message::BorrowedMessage;
@@ -28,6 +30,32 @@ pub(crate) fn message_status(message: &BorrowedMessage<'_>) -> MessageStatus {
         }
         rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_PERSISTED => MessageStatus::Persisted,
     }
+}
+
+/// The value of the message's last header of this name; `None` when there is none or its value is
+/// null. Names of other headers are not looked at, whatever bytes they have.
+pub(crate) fn last_header<'m>(message: &'m BorrowedMessage<'_>, name: &str) -> Option<&'m [u8]> {
+    let name = CString::new(name).ok()?;
+    let mut headers: *mut rd_kafka_headers_t = std::ptr::null_mut();
+    // SAFETY: the pointer is that of a live message, borrowed for longer than the call, and the
+    // out-pointer is valid; the list stays the message's.
+    let found = unsafe { rd_kafka_message_headers(message.ptr(), &raw mut headers) };
+    if found != rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR || headers.is_null() {
+        return None;
+    }
+    let mut value: *const std::ffi::c_void = std::ptr::null();
+    let mut size = 0_usize;
+    // SAFETY: the list belongs to the message, the name ends with a zero, and both out-pointers
+    // are valid for the call.
+    let found = unsafe {
+        rd_kafka_header_get_last(headers, name.as_ptr(), &raw mut value, &raw mut size)
+    };
+    if found != rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR || value.is_null() {
+        return None;
+    }
+    // SAFETY: the value has `size` bytes inside the message's headers, which nothing changes as
+    // long as the message is borrowed.
+    Some(unsafe { std::slice::from_raw_parts(value.cast(), size) })
 }
 
 /// The value that a running client uses for a property; `None` when it has no such property or

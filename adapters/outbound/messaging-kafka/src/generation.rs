@@ -246,9 +246,6 @@ impl KafkaProducerGeneration {
         let began = self.clock.now();
         let patience = self.configuration.settings.max_block_timeout;
         loop {
-            if let Some(refusal) = self.refuses() {
-                return Err(refusal);
-            }
             let now = self.clock.now();
             if now.until(deadline).is_zero() {
                 return Err(not_sent(
@@ -259,7 +256,8 @@ impl KafkaProducerGeneration {
             }
             // Before the try, so that room made in between is not missed.
             let room = self.context.room().notified();
-            let (code, returned) = match self.hand_over(record, destination, pending) {
+            let client = self.usable_client()?;
+            let (code, returned) = match self.hand_over(client, record, destination, pending) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
@@ -283,13 +281,11 @@ impl KafkaProducerGeneration {
 
     fn hand_over(
         &self,
+        client: Arc<Client>,
         record: &KafkaRecord,
         destination: &KafkaDestination,
         pending: Box<PendingRecord>,
     ) -> Result<(), (Code, Box<PendingRecord>)> {
-        let Some(client) = self.client() else {
-            return Err((Code::PurgeQueue, pending));
-        };
         let headers = record.headers.iter().fold(
             OwnedHeaders::new_with_capacity(record.headers.len()),
             |headers, header| {
@@ -331,19 +327,23 @@ impl KafkaProducerGeneration {
         })
     }
 
-    /// Why nothing is handed over any more.
-    fn refuses(&self) -> Option<PublicationOutcome> {
-        let stopped = self.context.standing().borrow().stopped;
-        let class = match stopped {
-            Some(class) => class,
-            None if self.client().is_none() => FailureClass::ClientClosed,
-            None => return None,
+    /// The client, unless the generation was stopped or closed; then nothing is handed over, and
+    /// the broker certainly has no record of this attempt.
+    fn usable_client(&self) -> Result<Arc<Client>, PublicationOutcome> {
+        let refused = |class| {
+            not_sent(
+                FailureStage::LocalAdmission,
+                class,
+                RetryDisposition::StopProvider,
+            )
         };
-        Some(not_sent(
-            FailureStage::LocalAdmission,
-            class,
-            RetryDisposition::StopProvider,
-        ))
+        let stopped = self.context.standing().borrow().stopped;
+        match stopped {
+            Some(class) => Err(refused(class)),
+            None => self
+                .client()
+                .ok_or_else(|| refused(FailureClass::ClientClosed)),
+        }
     }
 
     /// Admits nothing any more, then waits for what is under way, at most `budget`.

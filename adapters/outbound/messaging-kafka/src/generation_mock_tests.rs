@@ -4,12 +4,14 @@
 //! shown on a real one. The mock cannot describe topics, so attestation is set by hand.
 
 use super::*;
+use application_core::ports::WallClockPort;
 use crate::destination::{KafkaDestinations, TopicAllowList, TopicName};
 use crate::pending::tests::attempt;
 use crate::record::golden;
 use crate::settings::{ClusterAlias, ProducerSettings, SecurityProfile};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use domain_core::instant::DatabaseInstant;
+use domain_core::publication::AcceptanceCertainty;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr as Raw};
@@ -22,6 +24,14 @@ struct Clock(Instant);
 impl MonotonicClockPort for Clock {
     fn now(&self) -> MonotonicInstant {
         MonotonicInstant::since_origin(self.0.elapsed())
+    }
+}
+
+struct WallClock(i64);
+
+impl WallClockPort for WallClock {
+    fn now(&self) -> DatabaseInstant {
+        DatabaseInstant::from_epoch_micros(self.0)
     }
 }
 
@@ -74,7 +84,7 @@ impl Mocked {
             .unwrap();
         let host = ProducerHost {
             clock: Arc::new(Clock(Instant::now())),
-            wall_clock: Arc::new(|| DatabaseInstant::from_epoch_micros(1)),
+            wall_clock: Arc::new(WallClock(1)),
             generation_ids: Arc::new(|| ProducerGeneration::parse("g-1").unwrap()),
         };
         let late = Arc::new(LateObservationQueue::new(4));
@@ -88,13 +98,16 @@ impl Mocked {
         }
     }
 
-    async fn publish(&self) -> PublicationOutcome {
-        let request = PublicationRequest {
+    fn request(&self) -> PublicationRequest {
+        PublicationRequest {
             attempt: attempt(),
             event: Arc::new(golden::first_event()),
             deadline: self.generation.clock.now().plus(LIMIT),
-        };
-        self.generation.publish(&request).await
+        }
+    }
+
+    async fn publish(&self) -> PublicationOutcome {
+        self.generation.publish(&self.request()).await
     }
 
     /// The outcome of a record whose every produce request is answered with this code.
@@ -259,6 +272,60 @@ async fn a_stopped_generation_hands_nothing_over() {
     assert_eq!(mocked.publish().await, expected);
     assert_eq!(mocked.generation.context.unresolved(), 0);
     mocked.generation.close().await;
+}
+
+/// Nothing was handed to a closed client, so the broker certainly has no record of the attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_client_is_a_certain_refusal() {
+    let mocked = Mocked::new();
+    mocked.generation.close().await;
+    let outcome = mocked.publish().await;
+    let expected = PublicationOutcome::Rejected(PublicationFailure {
+        stage: FailureStage::LocalAdmission,
+        class: FailureClass::ClientClosed,
+        disposition: RetryDisposition::StopProvider,
+    });
+    assert_eq!(outcome, expected);
+    assert_eq!(outcome.certainty(), AcceptanceCertainty::NotAccepted);
+    assert_eq!(mocked.generation.context.unresolved(), 0);
+}
+
+/// The client is closed while a record waits for room in its buffer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_closed_during_the_wait_for_room_is_a_certain_refusal() {
+    let mut mocked = Mocked::new();
+    let generation = Arc::get_mut(&mut mocked.generation).expect("the only owner");
+    generation.configuration.settings.max_block_timeout = LIMIT;
+    mocked
+        .cluster
+        .broker_round_trip_time(1, Duration::from_secs(3))
+        .unwrap();
+    let mut sending = tokio::task::JoinSet::new();
+    // Four fill the buffer and the fifth waits.
+    for _ in 0..5 {
+        let (generation, request) = (Arc::clone(&mocked.generation), mocked.request());
+        sending.spawn(async move { generation.publish(&request).await });
+    }
+    let full = async {
+        while mocked.generation.context.unresolved() < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, full).await.expect("a full buffer");
+    mocked.generation.close().await;
+    let outcomes = sending.join_all().await;
+    let refused = outcomes
+        .iter()
+        .filter(|outcome| {
+            outcome.certainty() == AcceptanceCertainty::NotAccepted
+                && outcome.disposition() == RetryDisposition::StopProvider
+                && outcome.failure().is_some_and(|failure| {
+                    failure.stage == FailureStage::LocalAdmission
+                        && failure.class == FailureClass::ClientClosed
+                })
+        })
+        .count();
+    assert_eq!(refused, 1, "{outcomes:?}");
 }
 
 /// The named place between hand-over and report.

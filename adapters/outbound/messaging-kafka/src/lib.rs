@@ -4,6 +4,20 @@
 //! compiled topic, and as rejected only when report and message status together prove that the
 //! broker does not have it; everything else is `INDETERMINATE` (requirement 004 §§15–17). No type
 //! of the client library crosses this crate's boundary, and the only unsafe code is in `ffi`.
+//!
+//! # What is attested of a topic, and what is not
+//!
+//! Before a generation admits anything it sees each bound topic's existence, partitions, leaders,
+//! replicas, `max.message.bytes`, `min.insync.replicas`, `message.timestamp.type` (`CreateTime`) and
+//! `cleanup.policy` (exactly `delete`: under compaction an aggregate's earlier events vanish after
+//! they were acknowledged). Retention is not attested: `retention.ms` and `retention.bytes` are
+//! reported in the log, and whether consumers read in time is the operator's to judge.
+//!
+//! # A limit of `REJECTED`
+//!
+//! The client may say that a timed out or purged record was never stored although it retried, out of
+//! this crate's sight, a broker's answers such as a lost leader's or a failed storage's; such a
+//! record counts as rejected and is sent again, so a consumer may see it twice.
 
 mod admission;
 mod attestation;
@@ -28,12 +42,12 @@ pub use destination::{
 };
 pub use generation::{CreateError, DrainReport};
 pub use publisher::KafkaPublisher;
-pub use read_back::{ReadBackError, read_back_topic};
+pub use read_back::{ReadBackError, ReadBackRecord, read_back_topic};
 pub use record::{KafkaRecord, RecordHeader, compile_record};
 pub use settings::{
     ClusterAlias, ProducerConfiguration, ProducerSettings, SecurityProfile, SettingsError,
 };
-pub use supervisor::{KafkaProducer, ProducerHost, ProducerReadiness, StartError, WallClock};
+pub use supervisor::{KafkaProducer, ProducerHost, ProducerReadiness, StartError};
 
 /// The capability card that this crate implements (requirement 004 §10.4).
 pub const PROVIDER_ID: &str = "kafka-rdkafka-acknowledged-idempotent.v1";

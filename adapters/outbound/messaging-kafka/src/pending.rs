@@ -8,7 +8,9 @@
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{AttemptIdentity, LatePublicationObservation};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId, ProducerGeneration};
-use domain_core::publication::PublicationOutcome;
+use domain_core::publication::{
+    FailureClass, FailureStage, PublicationFailure, PublicationOutcome, RetryDisposition,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -78,13 +80,13 @@ pub(crate) struct AwaitedReport {
 }
 
 impl AwaitedReport {
-    /// Waits for the report; `None` when the time was up first.
+    /// Waits for the report; `None` when the time was up first. A client that went away without a
+    /// report leaves nothing known.
     pub(crate) async fn within(mut self, limit: Duration) -> Option<PublicationOutcome> {
         let waited = tokio::time::timeout(limit, &mut self.report).await;
         match waited {
             Ok(Ok(outcome)) => Some(outcome),
-            // The client went away without a report; nothing is known.
-            Ok(Err(_)) => None,
+            Ok(Err(_)) => Some(vanished()),
             // The callback may have been first by a hair; then its word counts.
             Err(_) => self.close(),
         }
@@ -104,6 +106,15 @@ impl Drop for AwaitedReport {
     }
 }
 
+/// The client dropped the record without a word about it.
+fn vanished() -> PublicationOutcome {
+    PublicationOutcome::Indeterminate(PublicationFailure {
+        stage: FailureStage::Provider,
+        class: FailureClass::ClientClosed,
+        disposition: RetryDisposition::RetryWithinBudget,
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -113,8 +124,7 @@ pub(crate) mod tests {
     };
     use domain_core::instant::DatabaseInstant;
     use domain_core::publication::{
-        FailureClass, FailureStage, ProviderRecordReference, PublicationFailure,
-        PublicationReceipt, RetryDisposition,
+        AcceptanceCertainty, ProviderRecordReference, PublicationReceipt,
     };
 
     pub(crate) fn attempt() -> AttemptIdentity {
@@ -177,6 +187,22 @@ pub(crate) mod tests {
         assert_eq!(observed.len(), 1);
         assert_eq!(observed[0].attempt, attempt());
         assert_eq!(observed[0].observed_at.epoch_micros(), 9);
+        assert_eq!(observed[0].certainty, AcceptanceCertainty::Accepted);
+    }
+
+    /// Nothing is known of the record, but why is: it was not the deadline.
+    #[tokio::test]
+    async fn a_client_that_vanished_is_not_a_missed_deadline() {
+        let (late, pending, awaited) = waiting();
+        drop(pending);
+        let outcome = awaited.within(Duration::from_secs(60)).await;
+        let expected = PublicationOutcome::Indeterminate(PublicationFailure {
+            stage: FailureStage::Provider,
+            class: FailureClass::ClientClosed,
+            disposition: RetryDisposition::RetryWithinBudget,
+        });
+        assert_eq!(outcome, Some(expected));
+        assert!(late.poll_bounded(9).is_empty());
     }
 
     #[tokio::test]

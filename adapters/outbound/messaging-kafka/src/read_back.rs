@@ -1,16 +1,69 @@
 //! Reading a topic from its first record to its present end, to hold it against the outbox.
 //!
 //! Invariant: no group is joined and no offset is committed, so nobody else's consumption is
-//! touched; the end is taken before the first record is read.
+//! touched; the end is taken before the first record is read. A header is looked up by its exact
+//! name, so one that another producer named in no encoding at all is passed over.
 
+use crate::ffi::last_header;
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use shared_contract::header;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// One record as the cluster hands it out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ReadBackRecord<'r> {
+    /// The topic.
+    pub topic: &'r str,
+    /// The partition.
+    pub partition: i32,
+    /// The offset in the partition.
+    pub offset: i64,
+    /// The exact key, where there is one.
+    pub key: Option<&'r [u8]>,
+    /// The exact value; empty where there is none.
+    pub value: &'r [u8],
+    /// The last header `id`; `None` when it is absent or not UTF-8. So are the next two.
+    pub id: Option<&'r str>,
+    /// The last header `contract-id`.
+    pub contract_id: Option<&'r str>,
+    /// The last header `payload-version`.
+    pub payload_version: Option<&'r str>,
+}
+
+impl<'r> ReadBackRecord<'r> {
+    fn of(message: &'r BorrowedMessage<'_>) -> Self {
+        let header = |name| std::str::from_utf8(last_header(message, name)?).ok();
+        Self {
+            topic: message.topic(),
+            partition: message.partition(),
+            offset: message.offset(),
+            key: message.key(),
+            value: message.payload().unwrap_or_default(),
+            id: header(header::ID),
+            contract_id: header(header::CONTRACT_ID),
+            payload_version: header(header::PAYLOAD_VERSION),
+        }
+    }
+}
+
+impl std::fmt::Debug for ReadBackRecord<'_> {
+    /// Where it lies and how large it is, without what it says.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadBackRecord")
+            .field("topic", &self.topic)
+            .field("partition", &self.partition)
+            .field("offset", &self.offset)
+            .field("value_bytes", &self.value.len())
+            .finish_non_exhaustive()
+    }
+}
 
 /// Why a topic could not be read to its end.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +96,8 @@ pub enum ReadBackError {
     },
 }
 
-/// Hands every record's value of a topic to `each`, and tells the end offset of each partition.
-/// Blocks; plaintext only.
+/// Hands every record of a topic to `each`, and tells the end offset of each partition. Records of
+/// one partition come in their order. Blocks; plaintext only.
 ///
 /// # Errors
 /// [`ReadBackError`]; some records may have been handed out before it.
@@ -52,12 +105,22 @@ pub fn read_back_topic(
     bootstrap_servers: &[String],
     topic: &str,
     patience: Duration,
-    mut each: impl FnMut(&[u8]),
+    mut each: impl FnMut(&ReadBackRecord<'_>),
 ) -> Result<BTreeMap<i32, i64>, ReadBackError> {
     let deadline = Instant::now() + patience;
-    let refused = |source| ReadBackError::Topic {
+    let late = || ReadBackError::Deadline {
         topic: topic.to_owned(),
-        source,
+        patience,
+    };
+    let refused = |source: KafkaError| {
+        if Instant::now() >= deadline && may_pass(&source) {
+            late()
+        } else {
+            ReadBackError::Topic {
+                topic: topic.to_owned(),
+                source,
+            }
+        }
     };
     // The client's own error would repeat a configured value.
     let consumer: BaseConsumer = ClientConfig::new()
@@ -66,6 +129,8 @@ pub fn read_back_topic(
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("auto.offset.reset", "error")
+        // What lies before the end need not be a record: a transaction's marker is none.
+        .set("enable.partition.eof", "true")
         .set("allow.auto.create.topics", "false")
         .set("security.protocol", "PLAINTEXT")
         .create()
@@ -90,20 +155,22 @@ pub fn read_back_topic(
     consumer.assign(&assignment).map_err(refused)?;
     while !open.is_empty() {
         if Instant::now() >= deadline {
-            return Err(ReadBackError::Deadline {
-                topic: topic.to_owned(),
-                patience,
-            });
+            return Err(late());
         }
         match consumer.poll(Duration::from_millis(200)) {
             None => {}
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                open.remove(&partition);
+            }
+            // The client looks for a broker again by itself.
+            Some(Err(error)) if may_pass(&error) => {}
             Some(Err(error)) => return Err(refused(error)),
             Some(Ok(message)) => {
                 let Some(end) = open.get(&message.partition()).copied() else {
                     continue;
                 };
                 if message.offset() < end {
-                    each(message.payload().unwrap_or_default());
+                    each(&ReadBackRecord::of(&message));
                 }
                 if message.offset() + 1 >= end {
                     open.remove(&message.partition());
@@ -115,6 +182,21 @@ pub fn read_back_topic(
         .into_iter()
         .map(|(partition, (_, end))| (partition, end))
         .collect())
+}
+
+/// Whether a later answer may be another.
+fn may_pass(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::BrokerTransportFailure
+                | Code::AllBrokersDown
+                | Code::OperationTimedOut
+                | Code::Resolve
+                | Code::LeaderNotAvailable
+                | Code::NotLeaderForPartition
+        )
+    )
 }
 
 /// First and end offset of each partition.

@@ -186,11 +186,6 @@ impl ProducerConfiguration {
         self.settings.max_block_timeout + self.settings.delivery_timeout
     }
 
-    /// The longest wait for a permit.
-    pub fn admission_timeout(&self) -> Duration {
-        self.settings.admission_timeout
-    }
-
     /// Where events go.
     pub fn destinations(&self) -> &KafkaDestinations {
         &self.destinations

@@ -10,16 +10,12 @@ use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration};
 use crate::publisher::KafkaPublisher;
 use crate::settings::ProducerConfiguration;
 use application_core::late_queue::LateObservationQueue;
-use application_core::ports::MonotonicClockPort;
+use application_core::ports::{MonotonicClockPort, WallClockPort};
 use domain_core::identity::ProducerGeneration;
-use domain_core::instant::DatabaseInstant;
 use domain_core::publication::FailureClass;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// The process's wall clock, for the time at which an acknowledgement was seen.
-pub type WallClock = Arc<dyn Fn() -> DatabaseInstant + Send + Sync>;
 
 /// What the producer takes from its process.
 #[derive(Clone)]
@@ -27,7 +23,7 @@ pub struct ProducerHost {
     /// The clock of every deadline.
     pub clock: Arc<dyn MonotonicClockPort>,
     /// The clock of acknowledgements.
-    pub wall_clock: WallClock,
+    pub wall_clock: Arc<dyn WallClockPort>,
     /// Names each generation anew.
     pub generation_ids: Arc<dyn Fn() -> ProducerGeneration + Send + Sync>,
 }
@@ -43,6 +39,9 @@ pub enum ProducerReadiness {
     BrokerAway,
     /// A fault ended the generation; the next one is on its way.
     Recovering(FailureClass),
+    /// A fault ended the generation and it was drained, but permits of it are still out: attempts
+    /// whose outcome is not recorded. The next one begins when the last of them is back.
+    AwaitingPermits(FailureClass),
     /// The broker stored a record on another topic than the compiled one. Only an operator may
     /// let this producer go on.
     HaltedByMisroute,
@@ -241,7 +240,11 @@ impl KafkaProducer {
             let budget = self.shared.configuration.settings.drain_timeout;
             let report = generation.drain(budget).await;
             tracing::info!(generation = %generation.id(), ?report, "drained");
+            if report.permits_out > 0 {
+                self.announce(ProducerReadiness::AwaitingPermits(class));
+            }
             generation.barrier().await;
+            self.announce(ProducerReadiness::Recovering(class));
             generation.close().await;
         }
         // The last reports of a drain may reveal a misroute too.

@@ -110,6 +110,7 @@ fn active(
         .map(|bounds| contract_bounds(at, bounds))
         .collect::<Result<_, _>>()?;
     Ok(ActiveProfile {
+        file: at.file.to_owned(),
         tuple,
         manifests: contracts
             .manifests

@@ -1,6 +1,7 @@
 //! The provider's section: where the broker is and how long it may take.
 //!
-//! Invariant: the publication's own timeouts add up to the budget that the relay is told.
+//! Invariant: the publication's own timeouts add up to the budget that the relay is told. What only
+//! the producer knows about its settings it checks itself, before anything opens.
 
 use super::super::error::ConfigError;
 use super::super::profile::{JournalProfile, KafkaProfile, ProviderProfile};
@@ -57,12 +58,6 @@ pub(super) fn kafka(
         (Some(servers), None) | (None, Some(servers)) => servers,
         (None, None) => Vec::new(),
     };
-    if bootstrap_servers.is_empty() || bootstrap_servers.iter().any(|s| !is_host_port(s)) {
-        return Err(at.refuse(
-            "kafka.bootstrap-servers",
-            "is a non-empty list of host:port",
-        ));
-    }
     let producer = raw.producer;
     let profile = KafkaProfile {
         cluster_id: raw.cluster_id,
@@ -92,15 +87,6 @@ pub(super) fn kafka(
             104_857_600,
         )?,
     };
-    if !(1..=64).contains(&profile.cluster_id.len()) {
-        return Err(at.refuse("kafka.cluster-id", "has 1 to 64 bytes"));
-    }
-    at.at_least(
-        "kafka.producer.delivery-timeout",
-        profile.delivery_timeout,
-        profile.request_timeout + profile.linger,
-        "delivery-timeout >= request-timeout + linger",
-    )?;
     let timing = Timing {
         section: "kafka.producer",
         admission_timeout: at.duration(
@@ -120,14 +106,4 @@ pub(super) fn kafka(
         )?,
     };
     Ok((ProviderProfile::Kafka(profile), timing))
-}
-
-fn is_host_port(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty()
-            && host
-                .bytes()
-                .all(|byte| byte.is_ascii_graphic() && byte != b',')
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    })
 }

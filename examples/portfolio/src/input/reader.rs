@@ -5,6 +5,7 @@
 
 use super::{Command, Refusal, RefusedLine};
 use application_core::ports::RejectionRule;
+use domain_core::hashing::Sha256Digest;
 use std::io::BufRead;
 
 /// Bytes a line may have, without its end.
@@ -21,6 +22,8 @@ pub enum InputLine {
         line: u64,
         /// The command.
         command: Box<Command>,
+        /// Hash of the line's own bytes: the same line again has the same one.
+        sha256: Sha256Digest,
     },
     /// Not a command.
     Refused(RefusedLine),
@@ -140,6 +143,7 @@ impl<R: BufRead> Iterator for CommandReader<R> {
                 Ok(command) => InputLine::Command {
                     line,
                     command: Box::new(command),
+                    sha256: Sha256Digest::of(content),
                 },
                 Err(refusal) => InputLine::Refused(refusal.at_line(line)),
             }));

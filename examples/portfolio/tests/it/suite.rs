@@ -46,7 +46,7 @@ where
     for line in CommandReader::new(input.as_bytes()) {
         match line.expect("readable") {
             InputLine::Refused(line) => refused.push(line),
-            InputLine::Command { line, command } => {
+            InputLine::Command { line, command, .. } => {
                 match execute.execute(transactions.as_ref(), *command).await {
                     Ok(one) => executed.push(one),
                     Err(TransactionError::Work(error)) => {

@@ -4,7 +4,7 @@
 //! that is only checked passes the same ones.
 
 use super::read::{Keep, Reading};
-use crate::admission::MAXIMUM_INTEGER;
+use domain_core::identity::MAXIMUM_SAFE_INTEGER;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -50,11 +50,11 @@ impl<'r> Strict<'r> {
 
     fn integer<E: de::Error>(&self, number: Option<i64>) -> Result<Value, E> {
         match number {
-            Some(number) if number.unsigned_abs() <= MAXIMUM_INTEGER.unsigned_abs() => {
+            Some(number) if number.unsigned_abs() <= MAXIMUM_SAFE_INTEGER.unsigned_abs() => {
                 Ok(self.keep(|| number.into()))
             }
             _ => Err(self.reading.refuse(format!(
-                "integers lie between -{MAXIMUM_INTEGER} and {MAXIMUM_INTEGER}"
+                "integers lie between -{MAXIMUM_SAFE_INTEGER} and {MAXIMUM_SAFE_INTEGER}"
             ))),
         }
     }

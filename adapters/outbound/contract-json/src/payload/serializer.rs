@@ -6,7 +6,7 @@
 use super::compound::{ListSerializer, Never, RecordSerializer};
 use super::shape::Shape;
 use super::writer::{PayloadWriter, Refused, byte_bound};
-use crate::admission::MAXIMUM_INTEGER;
+use domain_core::identity::MAXIMUM_SAFE_INTEGER;
 use serde::{Serialize, Serializer};
 
 /// Serializes one value against the shape declared for it.
@@ -35,13 +35,13 @@ impl ValueSerializer<'_, '_> {
             return self.refuse("an integer");
         }
         match number {
-            Some(number) if number.unsigned_abs() <= MAXIMUM_INTEGER.unsigned_abs() => {
+            Some(number) if number.unsigned_abs() <= MAXIMUM_SAFE_INTEGER.unsigned_abs() => {
                 self.writer.count()?;
                 self.writer.integer(number)
             }
             _ => Err(self.writer.refuse_as(byte_bound(
                 "range of an integer",
-                format!("-{MAXIMUM_INTEGER} to {MAXIMUM_INTEGER}"),
+                format!("-{MAXIMUM_SAFE_INTEGER} to {MAXIMUM_SAFE_INTEGER}"),
             ))),
         }
     }

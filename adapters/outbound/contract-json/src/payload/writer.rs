@@ -6,7 +6,7 @@
 use super::serializer::ValueSerializer;
 use super::shape::Shape;
 use crate::admission::Admission;
-use crate::json::{JsonWriter, WriteRefusal};
+use crate::json::{JsonWriter, WriteRefusal, push_token};
 use application_core::event::IntegrationPayload;
 use application_core::ports::RejectionRule;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -208,10 +208,4 @@ impl<'s> PayloadWriter<'s> {
         }
         pointer
     }
-}
-
-/// Appends one reference token (RFC 6901 §3).
-fn push_token(pointer: &mut String, token: &str) {
-    pointer.push('/');
-    pointer.push_str(&token.replace('~', "~0").replace('/', "~1"));
 }

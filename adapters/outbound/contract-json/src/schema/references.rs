@@ -6,6 +6,7 @@
 //! take it for an annotation.
 
 use super::error::SchemaError;
+use crate::json::below;
 use serde_json::Value;
 use shared_contract::ENVELOPE_V1_SCHEMA_ID;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +112,7 @@ impl Schemas {
         let mut place = Place::default();
         if let Value::Object(keywords) = schema {
             for (keyword, value) in keywords {
-                let at = format!("{pointer}/{}", escaped(keyword));
+                let at = below(&pointer, keyword);
                 let refuse = |rule: &str| SchemaError::Keyword {
                     pointer: at.clone(),
                     rule: rule.to_owned(),
@@ -140,7 +141,7 @@ impl Schemas {
                         .as_object()
                         .into_iter()
                         .flatten()
-                        .map(|(name, value)| (format!("{at}/{}", escaped(name)), value))
+                        .map(|(name, value)| (below(&at, name), value))
                         .collect(),
                 };
                 for (pointer, value) in subschemas {
@@ -245,9 +246,4 @@ fn envelope_definitions() -> &'static [String] {
             .map(|definitions| definitions.into_iter().map(|(name, _)| name).collect())
             .unwrap_or_default()
     })
-}
-
-/// One reference token (RFC 6901 §3).
-fn escaped(token: &str) -> String {
-    token.replace('~', "~0").replace('/', "~1")
 }

@@ -4,6 +4,7 @@
 //! engine. A finding carries a place and a rule of the schema, never a value of the instance.
 
 use super::error::SchemaError;
+use crate::json::push_token;
 use crate::payload::Refusal;
 use application_core::ports::RejectionRule;
 use jsonschema::error::ValidationErrorKind;
@@ -87,8 +88,7 @@ fn finding(error: &ValidationError<'_>) -> Refusal {
         ValidationErrorKind::Required { property } => {
             // The name comes from the schema.
             if let Some(name) = property.as_str() {
-                pointer.push('/');
-                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                push_token(&mut pointer, name);
             }
             shape("required field is missing")
         }

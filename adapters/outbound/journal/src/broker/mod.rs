@@ -11,6 +11,7 @@
 //! is rejected, and everything else is indeterminate.
 
 mod outcome;
+mod pending;
 mod publisher;
 mod reader;
 mod record;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use crate::{Journal, Limits, OpenError, Registry};
 
-pub use publisher::{JournalPublisher, PublisherSettings, WallClock};
+pub use publisher::{JournalPublisher, PublisherSettings};
 pub use reader::{BrokerReader, DecodeError};
 pub use record::{EnvelopePublished, EnvelopePublishedV1, MAX_ENVELOPE_BYTES};
 

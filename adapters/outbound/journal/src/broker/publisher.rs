@@ -11,26 +11,19 @@ use std::time::Duration;
 use application_core::event::StoredOutboxEvent;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
-    Admission, AdmissionRefusal, AttemptIdentity, LateObservationId, LatePublicationObservation,
-    LatePublicationObservationSource, MonotonicClockPort, OutboxMessagePublishPort, PermitGuard,
-    PublicationAdmissionPort, PublicationPermit, PublicationRequest,
+    Admission, AdmissionRefusal, LatePublicationObservationSource, MonotonicClockPort,
+    OutboxMessagePublishPort, PermitGuard, PublicationAdmissionPort, PublicationPermit,
+    PublicationRequest, WallClockPort,
 };
-use domain_core::identity::{DestinationBindingRevision, ProducerGeneration};
-use domain_core::instant::DatabaseInstant;
-use domain_core::journal::Sequence;
-use domain_core::publication::{
-    ProviderRecordReference, PublicationFailure, PublicationOutcome, PublicationReceipt,
-};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use domain_core::identity::ProducerGeneration;
+use domain_core::publication::{PublicationFailure, PublicationOutcome, PublicationReceipt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::pending::{Answer, AttemptNote, AwaitedAnswer, PendingAnswer, Waited, reference};
 use super::record::EnvelopePublished;
 use super::{PROVIDER_ID, outcome};
 use crate::{AppendOutcome, Journal, NewRecord};
-
-/// Says when this process observed something, by its wall clock. It stamps receipts and judges
-/// nothing.
-pub type WallClock = Arc<dyn Fn() -> DatabaseInstant + Send + Sync>;
 
 /// Bounds and name of one publisher.
 #[derive(Debug, Clone)]
@@ -50,22 +43,9 @@ pub struct JournalPublisher {
     journal: Arc<Journal>,
     settings: PublisherSettings,
     clock: Arc<dyn MonotonicClockPort>,
-    wall_clock: WallClock,
+    wall_clock: Arc<dyn WallClockPort>,
     permits: Arc<Semaphore>,
     late: Arc<LateObservationQueue>,
-}
-
-/// What an attempt's callback needs to name a commit that came late.
-struct LateName {
-    attempt: AttemptIdentity,
-    generation: ProducerGeneration,
-    binding_revision: DestinationBindingRevision,
-}
-
-/// The journal's answer and when it came.
-struct Answer {
-    outcome: AppendOutcome,
-    observed_at: DatabaseInstant,
 }
 
 struct Permit {
@@ -80,7 +60,7 @@ impl JournalPublisher {
         journal: Arc<Journal>,
         settings: PublisherSettings,
         clock: Arc<dyn MonotonicClockPort>,
-        wall_clock: WallClock,
+        wall_clock: Arc<dyn WallClockPort>,
     ) -> JournalPublisher {
         let count = settings.permits.get().min(Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(count));
@@ -105,24 +85,23 @@ impl JournalPublisher {
         Arc::clone(&self.late) as Arc<dyn LatePublicationObservationSource>
     }
 
-    /// Appends with a callback that answers in time or queues a late observation.
-    fn append(&self, record: NewRecord, request: &PublicationRequest) -> oneshot::Receiver<Answer> {
-        let (sender, receiver) = oneshot::channel();
-        let name = LateName::of(request, &self.settings.generation);
-        let late = Arc::clone(&self.late);
+    /// Appends with a callback that answers in time or leaves a late observation.
+    fn append(&self, record: NewRecord, request: &PublicationRequest) -> AwaitedAnswer {
+        let note = AttemptNote {
+            attempt: request.attempt.clone(),
+            generation: self.settings.generation.clone(),
+            binding_revision: request.event.binding_revision.clone(),
+        };
+        let (pending, awaited) = PendingAnswer::new(note, Arc::clone(&self.late));
         let wall_clock = Arc::clone(&self.wall_clock);
         self.journal.append_with(record, move |outcome| {
-            let observed_at = wall_clock();
-            let answer = Answer {
+            let observed_at = wall_clock.now();
+            pending.answer(Answer {
                 outcome,
                 observed_at,
-            };
-            // The channel is the terminal marker: it takes the answer or is closed, never both.
-            if let Err(missed) = sender.send(answer) {
-                name.offer(missed, &late);
-            }
+            });
         });
-        receiver
+        awaited
     }
 
     fn outcome(&self, answer: Answer, event: &StoredOutboxEvent) -> PublicationOutcome {
@@ -157,20 +136,11 @@ impl OutboxMessagePublishPort for JournalPublisher {
         if remaining.is_zero() {
             return PublicationOutcome::Rejected(outcome::NO_TIME_LEFT);
         }
-        let mut receiver = self.append(record, request);
-        match timeout(remaining, &mut receiver).await {
-            Ok(Ok(answer)) => self.outcome(answer, &request.event),
-            // The callback always sends, so a closed channel cannot be seen here; if it were,
-            // nothing would be known.
-            Ok(Err(_)) => PublicationOutcome::Indeterminate(outcome::UNCERTAIN),
-            Err(_) => {
-                receiver.close();
-                // An answer that slipped in between the deadline and the closing is late too.
-                if let Ok(missed) = receiver.try_recv() {
-                    LateName::of(request, &self.settings.generation).offer(missed, &self.late);
-                }
-                PublicationOutcome::Indeterminate(outcome::MISSED_DEADLINE)
-            }
+        match self.append(record, request).within(remaining).await {
+            Waited::Answered(answer) => self.outcome(answer, &request.event),
+            Waited::Elapsed => PublicationOutcome::Indeterminate(outcome::MISSED_DEADLINE),
+            // The callback always answers; if it did not, nothing would be known.
+            Waited::Vanished => PublicationOutcome::Indeterminate(outcome::UNCERTAIN),
         }
     }
 }
@@ -193,35 +163,6 @@ impl PublicationAdmissionPort for JournalPublisher {
     }
 }
 
-impl LateName {
-    fn of(request: &PublicationRequest, generation: &ProducerGeneration) -> LateName {
-        LateName {
-            attempt: request.attempt.clone(),
-            generation: generation.clone(),
-            binding_revision: request.event.binding_revision.clone(),
-        }
-    }
-
-    /// Queues a commit; other answers were not acknowledgements.
-    fn offer(self, missed: Answer, late: &LateObservationQueue) {
-        let AppendOutcome::Committed { sequence } = missed.outcome else {
-            return;
-        };
-        let Some(record_reference) = reference(sequence) else {
-            return;
-        };
-        late.offer(|id: LateObservationId| LatePublicationObservation {
-            id,
-            attempt: self.attempt,
-            producer_generation: self.generation,
-            binding_revision: self.binding_revision,
-            certainty: domain_core::publication::AcceptanceCertainty::Accepted,
-            observed_at: missed.observed_at,
-            record_reference,
-        });
-    }
-}
-
 fn record_of(event: &StoredOutboxEvent) -> Result<NewRecord, PublicationFailure> {
     let traceparent = event.trace.as_ref().map(|trace| trace.parent());
     let published = EnvelopePublished::new(
@@ -232,9 +173,4 @@ fn record_of(event: &StoredOutboxEvent) -> Result<NewRecord, PublicationFailure>
     )
     .map_err(|_| outcome::UNSUITABLE)?;
     published.to_record().map_err(|_| outcome::UNSUITABLE)
-}
-
-/// `journal:` and the sequence: at most 27 printable characters, so it is always a reference.
-fn reference(sequence: Sequence) -> Option<ProviderRecordReference> {
-    ProviderRecordReference::parse(format!("journal:{sequence}")).ok()
 }

@@ -101,3 +101,24 @@ async fn a_topic_that_differs_from_its_binding_is_a_fault() {
         "{error}"
     );
 }
+
+/// Compaction would take an aggregate's earlier events after they were acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compacted_topic_is_refused_whatever_else_it_does() {
+    for found in ["compact", "compact,delete"] {
+        let topic = Topic::create(1, &[("cleanup.policy", found)]).await;
+        let error = attestation(&topic.bootstrap, destination(&topic.name, 1)).await;
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "topic {}: cleanup.policy = delete does not hold; the broker says {found}",
+                topic.name
+            )
+        );
+        assert_eq!(error.class(), FailureClass::TopicPolicyMismatch);
+        assert!(!error.is_transient());
+    }
+    let topic = Topic::create(1, &[("cleanup.policy", "delete")]).await;
+    let fixture = Fixture::start(&topic, 1).await;
+    fixture.producer.shut_down().await;
+}

@@ -6,7 +6,7 @@ use crate::topic::Topic;
 use application_core::event::{EventIdentities, SchemaIdentity, StoredOutboxEvent, TraceContext};
 use application_core::ports::{
     Admission, AttemptIdentity, MonotonicClockPort, OutboxMessagePublishPort as _,
-    PublicationAdmissionPort as _, PublicationPermit, PublicationRequest,
+    PublicationAdmissionPort as _, PublicationPermit, PublicationRequest, WallClockPort,
 };
 use domain_core::delivery::DispatchAuthority;
 use domain_core::hashing::{PartitionKey, Sha256Digest};
@@ -35,6 +35,14 @@ pub(crate) struct Clock(Instant);
 impl MonotonicClockPort for Clock {
     fn now(&self) -> MonotonicInstant {
         MonotonicInstant::since_origin(self.0.elapsed())
+    }
+}
+
+struct WallClock;
+
+impl WallClockPort for WallClock {
+    fn now(&self) -> DatabaseInstant {
+        DatabaseInstant::from_epoch_micros(WALL_MICROS)
     }
 }
 
@@ -90,7 +98,7 @@ impl Fixture {
         let next = AtomicU64::new(1);
         let host = ProducerHost {
             clock: Arc::clone(&clock) as Arc<dyn MonotonicClockPort>,
-            wall_clock: Arc::new(|| DatabaseInstant::from_epoch_micros(WALL_MICROS)),
+            wall_clock: Arc::new(WallClock),
             generation_ids: Arc::new(move || {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 ProducerGeneration::parse(format!("g-{number}")).expect("valid")

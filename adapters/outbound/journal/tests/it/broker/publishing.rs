@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use application_core::ports::{
     Admission, AdmissionRefusal, LatePublicationObservation, MonotonicClockPort,
-    OutboxMessagePublishPort, PublicationAdmissionPort, PublicationRequest,
+    OutboxMessagePublishPort, PublicationAdmissionPort, PublicationRequest, WallClockPort,
 };
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::{DatabaseInstant, MonotonicInstant};
@@ -33,6 +33,14 @@ struct Clock(Instant);
 impl MonotonicClockPort for Clock {
     fn now(&self) -> MonotonicInstant {
         MonotonicInstant::since_origin(self.0.elapsed())
+    }
+}
+
+struct WallClock;
+
+impl WallClockPort for WallClock {
+    fn now(&self) -> DatabaseInstant {
+        OBSERVED_AT
     }
 }
 
@@ -65,7 +73,7 @@ impl Broker {
             Arc::clone(&journal),
             settings,
             Arc::clone(&clock) as Arc<dyn MonotonicClockPort>,
-            Arc::new(|| OBSERVED_AT),
+            Arc::new(WallClock),
         );
         Broker {
             journal,
@@ -222,6 +230,39 @@ async fn a_publication_that_is_given_up_is_committed_and_seen_late() {
     let observations = broker.late(1).await;
     assert_eq!(observations[0].attempt.event_id.as_str(), "e-1");
     assert_eq!(broker.journal.head().records(), 1);
+}
+
+/// The answer is in the channel, and whoever waited goes away without having looked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publication_given_up_after_the_answer_is_seen_late_once() {
+    let dir = tempdir().expect("a directory");
+    let (gate, sync_data) = Gate::new();
+    let hooks = Hooks {
+        sync_data,
+        ..Hooks::default()
+    };
+    let broker = Broker::open(&dir.path().join("j"), Limits::default(), hooks);
+    let given_up = broker.request("e-1", PATIENCE);
+    let mut publishing = broker.publisher.publish(&given_up);
+    // Appended, and not looked at again.
+    std::future::poll_fn(|context| {
+        assert!(publishing.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    drop(gate);
+    // The writer answers in order, so the first answer is there when the second is heard.
+    assert_eq!(acknowledged(&broker.publish("e-2").await), "journal:2");
+    let source = broker.publisher.late_observations();
+    assert_eq!(source.poll_bounded(10), [], "it is still waited for");
+    drop(publishing);
+    let observations = source.poll_bounded(10);
+    assert_eq!(observations.len(), 1);
+    assert_eq!(observations[0].attempt, given_up.attempt);
+    assert_eq!(observations[0].record_reference.as_str(), "journal:1");
+    assert_eq!(observations[0].observed_at, OBSERVED_AT);
+    assert_eq!(observations[0].certainty, AcceptanceCertainty::Accepted);
+    assert_eq!(source.dropped(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a published document is immutable. `CHECKSUMS` pins every schema, and the golden
 //! vectors under `golden/` are reproduced by the implementation and by an independent script
-//! beside each of them.
+//! beside each of them; of documents that are no envelope, both refuse each one.
 #![forbid(unsafe_code)]
 
 pub mod header;

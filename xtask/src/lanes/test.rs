@@ -219,8 +219,6 @@ impl Surroundings {
     }
 }
 
-const ALL_BUT_DOCUMENTATION: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
-
 fn all_lanes(
     request: &TestRun,
     surroundings: &Surroundings,
@@ -230,18 +228,10 @@ fn all_lanes(
         return package_lanes(&request.packages, surroundings, interruption);
     }
     let mut results = vec![
+        // No target is named: only so are examples built as the programs that tests start.
         runner::run(
-            "tests of the workspace, all features",
-            surroundings
-                .cargo_test()
-                .args(ALL_BUT_DOCUMENTATION)
-                .arg("--no-fail-fast"),
-            Counting::Tests,
-            interruption,
-        )?,
-        runner::run(
-            "documentation tests",
-            surroundings.cargo_test().args(["--doc", "--no-fail-fast"]),
+            "tests of the workspace, all features, documentation too",
+            surroundings.cargo_test().arg("--no-fail-fast"),
             Counting::Tests,
             interruption,
         )?,
@@ -268,9 +258,7 @@ fn package_lanes(
     interruption: &Interruption,
 ) -> Result<Vec<LaneResult>> {
     let mut build = surroundings.cargo_test();
-    build
-        .args(ALL_BUT_DOCUMENTATION)
-        .args(["--no-run", "--message-format=json-render-diagnostics"]);
+    build.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let mut results = Vec::new();
     for binary in prebuilt::build(&mut build, packages)? {
         let name = binary

@@ -146,10 +146,7 @@ async fn a_misroute_that_nobody_waits_for_shuts_it_too_and_is_observed() {
         observed[0].record_reference.as_str(),
         format!("kafka:primary/{}~/3@5", "w".repeat(120))
     );
-    assert_eq!(
-        observed[0].certainty,
-        AcceptanceCertainty::AcceptedMismatch
-    );
+    assert_eq!(observed[0].certainty, AcceptanceCertainty::AcceptedMismatch);
     planted.context.stop(FailureClass::ProviderFatal);
     assert_eq!(planted.stopped(), Some(FailureClass::DestinationMismatch));
 }

@@ -47,9 +47,8 @@ pub(crate) fn last_header<'m>(message: &'m BorrowedMessage<'_>, name: &str) -> O
     let mut size = 0_usize;
     // SAFETY: the list belongs to the message, the name ends with a zero, and both out-pointers
     // are valid for the call.
-    let found = unsafe {
-        rd_kafka_header_get_last(headers, name.as_ptr(), &raw mut value, &raw mut size)
-    };
+    let found =
+        unsafe { rd_kafka_header_get_last(headers, name.as_ptr(), &raw mut value, &raw mut size) };
     if found != rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR || value.is_null() {
         return None;
     }
@@ -114,4 +113,51 @@ pub(crate) fn every_error_code() -> Vec<rdkafka::types::RDKafkaErrorCode> {
             (!name.is_null()).then(|| unsafe { *code }.into())
         })
         .collect()
+}
+
+/// Sends a record with one header, whose name may be any bytes.
+#[cfg(test)]
+pub(crate) fn send_with_header<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    name: &[u8],
+    value: &[u8],
+) -> Result<(), rdkafka::types::RDKafkaErrorCode> {
+    use rdkafka::bindings::{
+        rd_kafka_header_add, rd_kafka_headers_destroy, rd_kafka_headers_new, rd_kafka_producev,
+        rd_kafka_vtype_t as Of,
+    };
+
+    let topic = CString::new(topic).expect("a topic's name");
+    // SAFETY: a new list, which nobody else knows.
+    let headers = unsafe { rd_kafka_headers_new(1) };
+    // SAFETY: both slices live for the call, which copies them.
+    let added = unsafe {
+        rd_kafka_header_add(
+            headers,
+            name.as_ptr().cast(),
+            isize::try_from(name.len()).expect("a length"),
+            value.as_ptr().cast(),
+            isize::try_from(value.len()).expect("a length"),
+        )
+    };
+    assert_eq!(added, rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR);
+    // SAFETY: each tag is followed by an argument of its kind, the topic's name lives for the
+    // call, and the list is the client's once the call succeeds.
+    let sent = unsafe {
+        rd_kafka_producev(
+            client.native_ptr(),
+            Of::RD_KAFKA_VTYPE_TOPIC,
+            topic.as_ptr(),
+            Of::RD_KAFKA_VTYPE_HEADERS,
+            headers,
+            Of::RD_KAFKA_VTYPE_END,
+        )
+    };
+    if sent == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+        return Ok(());
+    }
+    // SAFETY: the call failed, so the list is still ours and is destroyed once.
+    unsafe { rd_kafka_headers_destroy(headers) };
+    Err(sent.into())
 }

@@ -4,11 +4,11 @@
 //! shown on a real one. The mock cannot describe topics, so attestation is set by hand.
 
 use super::*;
-use application_core::ports::WallClockPort;
 use crate::destination::{KafkaDestinations, TopicAllowList, TopicName};
 use crate::pending::tests::attempt;
 use crate::record::golden;
 use crate::settings::{ClusterAlias, ProducerSettings, SecurityProfile};
+use application_core::ports::WallClockPort;
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use domain_core::instant::DatabaseInstant;
 use domain_core::publication::AcceptanceCertainty;
@@ -311,7 +311,9 @@ async fn a_client_closed_during_the_wait_for_room_is_a_certain_refusal() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LIMIT, full).await.expect("a full buffer");
+    tokio::time::timeout(LIMIT, full)
+        .await
+        .expect("a full buffer");
     mocked.generation.close().await;
     let outcomes = sending.join_all().await;
     let refused = outcomes

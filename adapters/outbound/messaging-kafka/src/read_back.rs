@@ -154,10 +154,11 @@ pub fn read_back_topic(
     }
     consumer.assign(&assignment).map_err(refused)?;
     while !open.is_empty() {
-        if Instant::now() >= deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Err(late());
         }
-        match consumer.poll(Duration::from_millis(200)) {
+        match consumer.poll(left.min(Duration::from_millis(200))) {
             None => {}
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 open.remove(&partition);
@@ -199,27 +200,79 @@ fn may_pass(error: &KafkaError) -> bool {
     )
 }
 
-/// First and end offset of each partition.
+/// Asks until there is an answer that stays, at most until the deadline.
+fn patiently<T>(
+    consumer: &BaseConsumer,
+    deadline: Instant,
+    mut ask: impl FnMut(Duration) -> Result<T, KafkaError>,
+) -> Result<T, KafkaError> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match ask(left.max(Duration::from_millis(1))) {
+            Err(error) if may_pass(&error) && Instant::now() < deadline => {
+                // What the client has to say meanwhile is what was just answered.
+                let _ = consumer.poll(PAUSE.min(left));
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// First and end offset of each partition; none of a topic that does not exist.
 fn ends(
     consumer: &BaseConsumer,
     topic: &str,
     deadline: Instant,
 ) -> Result<BTreeMap<i32, (i64, i64)>, KafkaError> {
-    let left = || {
-        deadline
-            .saturating_duration_since(Instant::now())
-            .max(Duration::from_millis(1))
-    };
-    let metadata = consumer.fetch_metadata(Some(topic), left())?;
-    let partitions = metadata
-        .topics()
-        .iter()
-        .filter(|found| found.name() == topic && found.error().is_none())
-        .flat_map(|found| found.partitions());
+    let metadata = patiently(consumer, deadline, |left| {
+        consumer.fetch_metadata(Some(topic), left)
+    })?;
     let mut ends = BTreeMap::new();
-    for partition in partitions {
-        let offsets = consumer.fetch_watermarks(topic, partition.id(), left())?;
+    let Some(found) = metadata.topics().iter().find(|one| one.name() == topic) else {
+        return Ok(ends);
+    };
+    match found.error().map(Code::from) {
+        None => {}
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => return Ok(ends),
+        Some(code) => return Err(KafkaError::MetadataFetch(code)),
+    }
+    for partition in found.partitions() {
+        let offsets = patiently(consumer, deadline, |left| {
+            consumer.fetch_watermarks(topic, partition.id(), left)
+        })?;
         ends.insert(partition.id(), offsets);
     }
     Ok(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::send_with_header;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::{BaseProducer, Producer as _};
+
+    /// The wrapper's own header iteration would panic here.
+    #[test]
+    fn a_header_whose_name_is_no_text_is_passed_over() {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let cluster = MockCluster::new(1).expect("mock cluster");
+        cluster.create_topic("t", 1, 1).expect("topic");
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", cluster.bootstrap_servers())
+            .create()
+            .expect("producer");
+        for name in [&b"\xff\xfe"[..], b"id"] {
+            send_with_header(producer.client(), "t", name, b"e-1").expect("taken");
+        }
+        producer.flush(LIMIT).expect("sent");
+        let mut ids = Vec::new();
+        let servers = [cluster.bootstrap_servers()];
+        let ends = read_back_topic(&servers, "t", LIMIT, |record| {
+            ids.push(record.id.map(str::to_owned));
+        });
+        assert_eq!(ends.expect("read"), BTreeMap::from([(0, 2)]));
+        assert_eq!(ids, [None, Some("e-1".to_owned())]);
+    }
 }

@@ -39,7 +39,11 @@ mod tests {
         ] {
             assert_eq!(below("", name), pointer);
             let document = serde_json::json!({ name: 1 });
-            assert_eq!(document.pointer(pointer), Some(&serde_json::json!(1)), "{name}");
+            assert_eq!(
+                document.pointer(pointer),
+                Some(&serde_json::json!(1)),
+                "{name}"
+            );
         }
         assert_eq!(below("/items/0", "a"), "/items/0/a");
     }

@@ -22,7 +22,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared-contract/golden")
 }
 
-fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
+pub(crate) fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
     let text = std::fs::read_to_string(folder().join(file)).expect(file);
     let vectors: Vec<T> = serde_json::from_str(&text).expect(file);
     assert!(vectors.len() >= 10, "{file} has {} vectors", vectors.len());
@@ -180,7 +180,12 @@ fn encoded_envelopes_are_the_golden_ones_and_read_back() {
 
 #[test]
 fn independent_scripts_reproduce_the_files() {
-    for script in ["partition_key.py", "envelope_hash.py", "envelope_encode.py"] {
+    for script in [
+        "partition_key.py",
+        "envelope_hash.py",
+        "envelope_encode.py",
+        "envelope_invalid.py",
+    ] {
         let output = Command::new("python3")
             .arg(folder().join(script))
             .arg("--check")

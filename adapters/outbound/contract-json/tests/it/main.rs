@@ -9,6 +9,7 @@ mod encode;
 mod envelope_schema;
 mod fixture;
 mod golden;
+mod golden_invalid;
 mod lock;
 mod manifest;
 mod overrides;

@@ -10,6 +10,7 @@ mod fixture;
 mod limits;
 mod proxy;
 mod publish;
+mod read_back;
 mod recovery;
 mod response_loss;
 mod topic;

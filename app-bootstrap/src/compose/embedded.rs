@@ -7,8 +7,9 @@ use super::compiled::Compiled;
 use super::error::ComposeError;
 use super::resource::agree;
 use super::system::RelayPorts;
+use application_core::ports::AppendPolicy;
 use outbound_persistence_sqlite::{
-    AppendPolicy, SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
+    SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -34,13 +35,12 @@ impl EmbeddedStore {
         let store = SqliteStore::open(path, SqliteStoreOptions::default())
             .await
             .map_err(|error| ComposeError::Store(error.into()))?;
-        let outbox = store.outbox(AppendPolicy {
-            maximum_automatic_publication_age: compiled
-                .profile
-                .outbox
-                .maximum_automatic_publication_age,
-            dispatch_profile_id: compiled.profile.outbox.polling_card.to_owned(),
-        });
+        let policy = AppendPolicy::new(
+            compiled.profile.outbox.maximum_automatic_publication_age,
+            compiled.profile.outbox.polling_card,
+        )
+        .map_err(|error| ComposeError::Store(error.into()))?;
+        let outbox = store.outbox(policy);
         let transactions = store.transactions();
         let deliveries = store.deliveries();
         agree(

@@ -7,8 +7,9 @@ use super::error::ComposeError;
 use super::resource::agree;
 use super::system::RelayPorts;
 use crate::config::SecretReference;
+use application_core::ports::AppendPolicy;
 use outbound_persistence_postgres::{
-    AppendPolicy, PoolSettings, PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions,
+    PoolSettings, PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions,
 };
 use secrecy::ExposeSecret;
 use std::sync::Arc;

@@ -61,6 +61,12 @@ impl BrokerView {
         }
     }
 
+    /// One record that contradicts its own document.
+    pub(super) fn saw_misplaced(&mut self) {
+        self.records += 1;
+        self.misplaced += 1;
+    }
+
     /// One record that says nothing this process understands.
     pub(super) fn saw_foreign(&mut self) {
         self.records += 1;

@@ -8,8 +8,9 @@ use super::error::DemoError;
 use super::progress::Progress;
 use crate::compose::Compiled;
 use crate::config::ProviderProfile;
-use domain_core::hashing::envelope_sha256;
-use outbound_messaging_kafka::{ReadBackError, read_back_topic};
+use application_core::event::EventIdentities;
+use domain_core::hashing::{PartitionKey, envelope_sha256};
+use outbound_messaging_kafka::{ReadBackError, ReadBackRecord, read_back_topic};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,15 @@ pub(super) async fn read_back(
         .filter_map(|destination| destination.topic.as_ref())
         .map(|topic| topic.name.clone())
         .collect();
+    let destinations: BTreeSet<(String, String)> = compiled
+        .profile
+        .destinations
+        .iter()
+        .filter_map(|one| {
+            let topic = one.topic.as_ref()?;
+            Some((one.destination.as_str().to_owned(), topic.name.clone()))
+        })
+        .collect();
     let bar = progress.bar(None, "read back");
     let codec = Arc::clone(&compiled.codec);
     let servers = kafka.bootstrap_servers.clone();
@@ -41,10 +51,12 @@ pub(super) async fn read_back(
         let mut ends = Vec::new();
         for topic in topics {
             let partitions = read_back_topic(&servers, &topic, PATIENCE, |record| {
-                let value = record.value;
                 counted.inc(1);
-                match codec.read_identities(value) {
-                    Ok(identities) => view.saw(identities.event_id, envelope_sha256(value)),
+                match codec.read_identities(record.value) {
+                    Ok(identities) if is_in_place(record, &identities, &destinations) => {
+                        view.saw(identities.event_id, envelope_sha256(record.value));
+                    }
+                    Ok(_) => view.saw_misplaced(),
                     Err(_) => view.saw_foreign(),
                 }
             })?;
@@ -63,4 +75,26 @@ pub(super) async fn read_back(
         .map_err(|error| DemoError::Broker(Box::new(error)))?;
     bar.finish_and_clear();
     Ok(view)
+}
+
+/// Whether key, headers and topic say what the document says.
+fn is_in_place(
+    record: &ReadBackRecord<'_>,
+    document: &EventIdentities,
+    destinations: &BTreeSet<(String, String)>,
+) -> bool {
+    let key = PartitionKey::derive(
+        &document.tenant_scope,
+        &document.destination,
+        &document.aggregate,
+    );
+    let place = (
+        document.destination.as_str().to_owned(),
+        record.topic.to_owned(),
+    );
+    record.key == Some(key.as_bytes())
+        && record.id == Some(document.event_id.as_str())
+        && record.contract_id == Some(document.contract_id.as_str())
+        && record.payload_version == Some(document.payload_version.to_string().as_str())
+        && destinations.contains(&place)
 }

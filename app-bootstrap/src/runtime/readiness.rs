@@ -30,6 +30,7 @@ impl ReadinessReason {
             Self::UnknownRecords(UnknownReason::ContractVersion) => "unknown-contract-version",
             Self::UnknownRecords(UnknownReason::SchemaHash) => "unknown-schema-hash",
             Self::UnknownRecords(UnknownReason::BindingRevision) => "unknown-binding-revision",
+            Self::UnknownRecords(UnknownReason::Unreadable) => "unreadable-records",
             Self::LateObservationsDropped => "late-observations-dropped",
         }
     }
@@ -77,11 +78,7 @@ pub(crate) async fn watch_unknown_backlog(
         match deliveries.count_unknown(&known).await {
             Ok(backlog) => {
                 readiness.set(ReadinessReason::StoreUnavailable, false);
-                for reason in [
-                    UnknownReason::ContractVersion,
-                    UnknownReason::SchemaHash,
-                    UnknownReason::BindingRevision,
-                ] {
+                for reason in UnknownReason::ALL {
                     let count = backlog.by_reason.get(&reason).copied().unwrap_or(0);
                     if readiness.set(ReadinessReason::UnknownRecords(reason), count > 0)
                         && count > 0

@@ -255,7 +255,8 @@ impl ContractDescriptor {
                 .flat_map(|version| version.value().to_be_bytes())
                 .collect::<Vec<u8>>()
         };
-        let hasher = CanonicalHasher::new("countersign.contract.v1")
+        let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX).to_be_bytes();
+        let hasher = CanonicalHasher::new("countersign.contract.v2")
             .part(contract_id.as_str().as_bytes())
             .part(&payload_version.value().to_be_bytes())
             .part(owner_module.as_bytes())
@@ -271,7 +272,8 @@ impl ContractDescriptor {
             .part(sensitivity.as_str().as_bytes())
             .part(&list(&versions.producer))
             .part(&list(&versions.consumer))
-            .part(&requeue_horizon.as_micros().to_be_bytes());
+            .part(&requeue_horizon.as_micros().to_be_bytes())
+            .part(&count(fields.len()));
         fields
             .iter()
             .fold(hasher, |hasher, field| {
@@ -279,9 +281,12 @@ impl ContractDescriptor {
                     .part(field.path.as_bytes())
                     .part(field.kind.name().as_bytes());
                 match &field.kind {
+                    // Their number first, so that a value never reads as the next field.
                     FieldKind::Enum(values) => values
                         .iter()
-                        .fold(hasher, |hasher, value| hasher.part(value.as_bytes())),
+                        .fold(hasher.part(&count(values.len())), |hasher, value| {
+                            hasher.part(value.as_bytes())
+                        }),
                     _ => hasher,
                 }
             })

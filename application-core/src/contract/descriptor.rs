@@ -3,6 +3,7 @@
 //! Invariant: a descriptor that passed [`ContractDescriptor::check`] is complete in itself;
 //! configuration can only tighten it (requirement 004 §§13.1, 13.3).
 
+use domain_core::delivery::PublicationWindow;
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{AggregateType, ContractId, LogicalDestinationId, PayloadVersion};
 use std::time::Duration;
@@ -207,8 +208,8 @@ impl ContractDescriptor {
                 "maximum envelope bytes {} leaves no room around maximum payload bytes {}",
                 self.maximum_envelope_bytes, self.maximum_payload_bytes
             ))
-        } else if self.requeue_horizon.is_zero() {
-            Some("same-event requeue horizon is zero".to_owned())
+        } else if let Err(error) = PublicationWindow::check_requeue_horizon(self.requeue_horizon) {
+            Some(error.to_string())
         } else if !ascending(&self.versions.producer) || !ascending(&self.versions.consumer) {
             Some("supported versions are non-empty and strictly ascending".to_owned())
         } else if let Some(missing) = self

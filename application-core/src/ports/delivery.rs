@@ -15,7 +15,7 @@ use domain_core::identity::{
     ProducerGeneration, PublicationAttemptId, WorkerId,
 };
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::{PublicationOutcome, RelayDecision};
+use domain_core::publication::{FailureClass, FailureStage, PublicationOutcome, RelayDecision};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +87,16 @@ impl BudgetSpentReason {
             Self::Attempts => "attempts",
         }
     }
+
+    /// Class and stage that the delivery is left with: what ended the automation. How its attempts
+    /// ended is in the journal.
+    pub fn failure(self) -> (FailureClass, FailureStage) {
+        match self {
+            Self::Deadline => (FailureClass::DeadlineExceeded, FailureStage::Deadline),
+            // Used-up attempts end a lapsed claim alone.
+            Self::Attempts => (FailureClass::AttemptAbandoned, FailureStage::Deadline),
+        }
+    }
 }
 
 /// What Tx B did.
@@ -116,7 +126,7 @@ pub enum ClaimError {
     /// The claim may have been committed: look it up by token and attempt id.
     #[error("the outcome of the claim is unknown")]
     OutcomeUnknown(#[source] Cause),
-    /// A stored row breaks a rule of the schema; nothing was claimed.
+    /// A stored row breaks a rule of the schema, and no other head was left to claim.
     #[error("a stored row cannot be read: {what}")]
     Corrupt {
         /// Which row and rule, without its content.
@@ -197,15 +207,28 @@ pub enum UnknownReason {
     SchemaHash,
     /// The destination has no binding of that revision.
     BindingRevision,
+    /// The stored row breaks a rule of the schema, so Tx B passes over it and its scope waits.
+    /// Only heads that are due are looked at, the oldest few of them, so the count is a lower
+    /// bound; it is zero only when Tx B can read what it meets first.
+    Unreadable,
 }
 
 impl UnknownReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [
+        Self::ContractVersion,
+        Self::SchemaHash,
+        Self::BindingRevision,
+        Self::Unreadable,
+    ];
+
     /// The stable name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContractVersion => "contract-version",
             Self::SchemaHash => "schema-hash",
             Self::BindingRevision => "binding-revision",
+            Self::Unreadable => "unreadable",
         }
     }
 }
@@ -234,7 +257,8 @@ pub struct BacklogError(#[source] pub Cause);
 pub trait OutboxDeliveryPort: Send + Sync {
     /// Tx B: claims the head of one ordering scope and journals `ATTEMPT_ADMITTED`, or moves one
     /// head whose budget is spent to `EXHAUSTED`. Reclaiming a lapsed claim closes its open
-    /// attempt with `OUTCOME_OBSERVED(INDETERMINATE)` in the same transaction.
+    /// attempt with `OUTCOME_OBSERVED(INDETERMINATE)` in the same transaction. A head that cannot
+    /// be read MUST be passed over, with its scope; [`Self::count_unknown`] reports it.
     ///
     /// # Errors
     /// [`ClaimError`]; MUST be `OutcomeUnknown` when a commit was sent and not answered.
@@ -256,7 +280,8 @@ pub trait OutboxDeliveryPort: Send + Sync {
         attempt_id: &PublicationAttemptId,
     ) -> Result<RecordedAttempt, FindAttemptError>;
 
-    /// Counts unresolved rows that a process knowing only `known` cannot send.
+    /// Counts unresolved rows that a process knowing only `known` cannot send, and due heads that
+    /// it knows and cannot read.
     ///
     /// # Errors
     /// [`BacklogError`].

@@ -1,12 +1,13 @@
-//! The inbox: one row per consumer and event, in the transaction of the effect.
+//! The inbox: one row per consumer, tenant scope and event, in the transaction of the effect.
 //!
 //! Invariant: the row is inserted before the effect and commits with it; an equal event id with
 //! another document is no duplicate but a collision (requirement 004 §§11.1, 25.1–25.2).
 
 use super::WriteTransaction;
 use crate::Cause;
+use crate::event::EventIdentities;
 use domain_core::hashing::Sha256Digest;
-use domain_core::identity::{ConsumerId, EventId};
+use domain_core::identity::ConsumerId;
 use std::future::Future;
 
 /// What the inbox said.
@@ -33,7 +34,7 @@ pub enum InboxError {
 
 /// The inbox of the store that `Tx` writes to.
 pub trait InboxStorePort<Tx: WriteTransaction>: Send + Sync {
-    /// Records that `consumer` saw the event, unless it did before.
+    /// Records that `consumer` saw the event of its tenant scope, unless it did before.
     ///
     /// # Errors
     /// [`InboxError`]; MUST leave `tx` rollback-only.
@@ -41,7 +42,7 @@ pub trait InboxStorePort<Tx: WriteTransaction>: Send + Sync {
         &'t self,
         tx: &'t mut Tx,
         consumer: &'t ConsumerId,
-        event_id: &'t EventId,
+        event: &'t EventIdentities,
         envelope_sha256: Sha256Digest,
     ) -> impl Future<Output = Result<InboxDecision, InboxError>> + Send + 't;
 }

@@ -7,7 +7,7 @@ use super::AttemptIdentity;
 use crate::Cause;
 use domain_core::identity::{DestinationBindingRevision, ProducerGeneration};
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::{AcceptanceCertainty, ProviderRecordReference};
+use domain_core::publication::{AcceptanceCertainty, ProviderRecordReference, RetryDisposition};
 
 /// Names one observation in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +32,17 @@ pub struct LatePublicationObservation {
     pub record_reference: ProviderRecordReference,
 }
 
+impl LatePublicationObservation {
+    /// What may be done next: nothing after an acceptance, and only an operator's act after a
+    /// misroute.
+    pub fn disposition(&self) -> RetryDisposition {
+        match self.certainty {
+            AcceptanceCertainty::AcceptedMismatch => RetryDisposition::OperatorHold,
+            _ => RetryDisposition::NoRetry,
+        }
+    }
+}
+
 /// The provider's bounded queue of late observations. None of its methods blocks.
 pub trait LatePublicationObservationSource: Send + Sync {
     /// Leases at most `maximum` observations; each is handed out once until it is released.
@@ -51,7 +62,7 @@ pub struct LateWriteReport {
     pub appended: usize,
     /// Already there.
     pub duplicates: usize,
-    /// Their delivery is no longer there; dropped.
+    /// Their delivery is not there, or their attempt was never admitted; dropped.
     pub orphaned: usize,
 }
 

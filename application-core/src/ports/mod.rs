@@ -17,7 +17,7 @@ mod report;
 mod timer;
 mod transaction;
 
-pub use append::{AppendError, AppendReceipt, OutboxAppendPort};
+pub use append::{AppendError, AppendPolicy, AppendPolicyError, AppendReceipt, OutboxAppendPort};
 pub use clock::{EntropyPort, MonotonicClockPort, WallClockPort};
 pub use codec::{
     DecodeError, DecodedEnvelope, EncodeError, EnvelopeCodec, PayloadRejection, RejectionRule,

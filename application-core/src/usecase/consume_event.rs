@@ -169,7 +169,7 @@ where
             .in_write(move |tx| {
                 Box::pin(async move {
                     let decision = inbox
-                        .record(tx, &consumer, decoded.event_id(), sha256)
+                        .record(tx, &consumer, &decoded.identities, sha256)
                         .await
                         .map_err(ConsumeError::Inbox)?;
                     if decision == InboxDecision::FirstSeen {

@@ -10,7 +10,7 @@ use application_core::usecase::{
     ConsumeError, ConsumeEvent, ConsumeOutcome, RefusedRecord, TransportHeaders,
 };
 use domain_core::hashing::Sha256Digest;
-use domain_core::identity::{ConsumerId, EventId};
+use domain_core::identity::ConsumerId;
 use std::sync::Arc;
 
 struct Transaction;
@@ -48,7 +48,7 @@ impl InboxStorePort<Transaction> for Inbox {
         &'t self,
         _: &'t mut Transaction,
         _: &'t ConsumerId,
-        _: &'t EventId,
+        _: &'t EventIdentities,
         _: Sha256Digest,
     ) -> Result<InboxDecision, InboxError> {
         self.log.note("inbox");

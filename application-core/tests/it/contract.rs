@@ -136,6 +136,17 @@ fn the_digest_covers_every_field() {
         assert_ne!(changed.digest(), original.digest(), "change {index}");
     }
     assert_eq!(original.clone().digest(), original.digest());
+    // Neighbours do not run together: the same words, once as values and once as a field.
+    let field = |path: &str, kind| PayloadField {
+        path: path.into(),
+        kind,
+    };
+    let values = |names: &[&str]| FieldKind::Enum(names.iter().map(|n| (*n).into()).collect());
+    let mut one = original.clone();
+    one.fields = vec![field("a", values(&["X", "b", "string"]))];
+    let mut two = original;
+    two.fields = vec![field("a", values(&["X"])), field("b", FieldKind::String)];
+    assert_ne!(one.digest(), two.digest());
 }
 
 #[test]
@@ -162,6 +173,10 @@ fn a_descriptor_that_contradicts_itself_names_the_bound() {
         (|d| d.maximum_envelope_bytes = 1_048_577, "at most 1048576"),
         (|d| d.maximum_envelope_bytes = 300, "leaves no room"),
         (|d| d.requeue_horizon = Duration::ZERO, "horizon is zero"),
+        (
+            |d| d.requeue_horizon = Duration::from_secs(3650 * 86_400) + Duration::from_nanos(1),
+            "horizon exceeds 3650 days",
+        ),
         (|d| d.versions.producer.clear(), "strictly ascending"),
         (|d| d.versions.producer = vec![version(2)], "need not read"),
         (|d| d.fields.clear(), "no field"),

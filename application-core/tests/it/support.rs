@@ -212,7 +212,7 @@ impl OutboxDeliveryPort for Store {
         self.log.note("record");
         self.records.lock().expect("records").push(record.clone());
         match self.answer() {
-            Answer::Recorded => Ok(RecordOutcome::Recorded(state_of(record.decision))),
+            Answer::Recorded => Ok(RecordOutcome::Recorded(record.decision.state())),
             Answer::Stale => Ok(RecordOutcome::Stale),
             Answer::RecordUnknown => Err(RecordError::OutcomeUnknown("cut".into())),
             Answer::RecordUnavailable => Err(RecordError::Unavailable("down".into())),
@@ -246,16 +246,6 @@ impl OutboxDeliveryPort for Store {
         _: &[KnownRecord],
     ) -> Result<UnknownBacklog, application_core::ports::BacklogError> {
         panic!("a turn never counts the backlog")
-    }
-}
-
-fn state_of(decision: RelayDecision) -> domain_core::delivery::DeliveryStateName {
-    use domain_core::delivery::DeliveryStateName as State;
-    match decision {
-        RelayDecision::Record => State::DeliveryRecorded,
-        RelayDecision::Retry { .. } => State::RetryWait,
-        RelayDecision::Exhaust => State::Exhausted,
-        RelayDecision::Hold => State::Hold,
     }
 }
 

@@ -25,22 +25,32 @@ pub struct PublicationWindow {
 }
 
 impl PublicationWindow {
+    /// No age or horizon is longer.
+    pub const LONGEST: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
+
+    /// Checks a profile's maximum automatic publication age alone.
+    ///
+    /// # Errors
+    /// [`WindowError`] with the bound.
+    pub fn check_maximum_age(maximum_age: Duration) -> Result<(), WindowError> {
+        bounded("maximum automatic publication age", maximum_age)
+    }
+
+    /// Checks a contract's requeue horizon alone.
+    ///
+    /// # Errors
+    /// [`WindowError`] with the bound.
+    pub fn check_requeue_horizon(requeue_horizon: Duration) -> Result<(), WindowError> {
+        bounded("same-event requeue horizon", requeue_horizon)
+    }
+
     /// `maximum_age` is the profile's, `requeue_horizon` the contract's.
     ///
     /// # Errors
     /// [`WindowError`] with the bound.
     pub fn new(maximum_age: Duration, requeue_horizon: Duration) -> Result<Self, WindowError> {
-        for (what, duration) in [
-            ("maximum automatic publication age", maximum_age),
-            ("same-event requeue horizon", requeue_horizon),
-        ] {
-            if duration.is_zero() {
-                return Err(WindowError::Zero(what));
-            }
-            if duration > Duration::from_secs(3650 * 24 * 60 * 60) {
-                return Err(WindowError::TooLong(what));
-            }
-        }
+        Self::check_maximum_age(maximum_age)?;
+        Self::check_requeue_horizon(requeue_horizon)?;
         Ok(Self {
             maximum_age,
             requeue_horizon,
@@ -67,6 +77,16 @@ impl PublicationWindow {
     /// After this, the same event is never sent again.
     pub fn requeue_deadline(&self, event_created: DatabaseInstant) -> DatabaseInstant {
         event_created.plus(self.requeue_horizon)
+    }
+}
+
+fn bounded(what: &'static str, duration: Duration) -> Result<(), WindowError> {
+    if duration.is_zero() {
+        Err(WindowError::Zero(what))
+    } else if duration > PublicationWindow::LONGEST {
+        Err(WindowError::TooLong(what))
+    } else {
+        Ok(())
     }
 }
 

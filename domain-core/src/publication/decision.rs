@@ -4,6 +4,7 @@
 //! at fault never exhausts a record (requirement 004 §§15.5, 17.4).
 
 use super::{PublicationOutcome, RetryDisposition, RetryPolicy};
+use crate::delivery::DeliveryStateName;
 use std::time::Duration;
 
 /// What a generation has used of its attempts, the one just made included.
@@ -27,6 +28,26 @@ pub enum RelayDecision {
     Exhaust,
     /// `HOLD`.
     Hold,
+}
+
+impl RelayDecision {
+    /// The state that the delivery moves to.
+    pub fn state(self) -> DeliveryStateName {
+        match self {
+            Self::Record => DeliveryStateName::DeliveryRecorded,
+            Self::Retry { .. } => DeliveryStateName::RetryWait,
+            Self::Exhaust => DeliveryStateName::Exhausted,
+            Self::Hold => DeliveryStateName::Hold,
+        }
+    }
+
+    /// The wait before the next claim; zero where no claim follows.
+    pub fn delay(self) -> Duration {
+        match self {
+            Self::Retry { delay } => delay,
+            Self::Record | Self::Exhaust | Self::Hold => Duration::ZERO,
+        }
+    }
 }
 
 /// Chooses the transition. `random` chooses the jitter.
@@ -80,6 +101,19 @@ mod tests {
             stage: FailureStage::BrokerAck,
             class: FailureClass::BrokerUnavailable,
             disposition,
+        }
+    }
+
+    #[test]
+    fn every_decision_has_its_state_and_only_a_retry_waits() {
+        let delay = Duration::from_secs(3);
+        for (decision, state, wait) in [
+            (RelayDecision::Record, "DELIVERY_RECORDED", Duration::ZERO),
+            (RelayDecision::Retry { delay }, "RETRY_WAIT", delay),
+            (RelayDecision::Exhaust, "EXHAUSTED", Duration::ZERO),
+            (RelayDecision::Hold, "HOLD", Duration::ZERO),
+        ] {
+            assert_eq!((decision.state().as_str(), decision.delay()), (state, wait));
         }
     }
 

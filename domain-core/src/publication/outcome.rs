@@ -131,6 +131,20 @@ named!(
     }
 );
 
+impl AcceptanceCertainty {
+    /// What an ended budget may claim about acceptance: one attempt of the generation that ended
+    /// `INDETERMINATE` leaves the generation `INDETERMINATE`, whatever the last attempt saw
+    /// (requirement 004 §18.9). Each attempt keeps its own answer in the journal.
+    #[must_use]
+    pub fn when_exhausted(self, any_indeterminate: bool) -> Self {
+        if any_indeterminate {
+            Self::Indeterminate
+        } else {
+            self
+        }
+    }
+}
+
 /// An opaque, bounded reference to the record at the provider: 1–200 printable US-ASCII bytes.
 /// It is for people and audits; nothing is ever routed by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -249,6 +263,17 @@ mod tests {
         }
         assert_eq!(AcceptanceCertainty::from_name("accepted"), None);
         assert_eq!(RetryDisposition::ALL.len(), 4);
+    }
+
+    #[test]
+    fn one_open_attempt_leaves_an_exhausted_generation_open() {
+        for certainty in AcceptanceCertainty::ALL {
+            assert_eq!(certainty.when_exhausted(false), *certainty);
+            assert_eq!(
+                certainty.when_exhausted(true),
+                AcceptanceCertainty::Indeterminate
+            );
+        }
     }
 
     #[test]

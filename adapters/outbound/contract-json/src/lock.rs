@@ -1,7 +1,8 @@
 //! The contracts lock: every contract version that ever was, by hash.
 //!
 //! Invariant: it only grows. Versions may leave the catalog; their entries stay, and no entry ever
-//! changes (requirement 004 §§11.3, 14.4).
+//! changes (requirement 004 §§11.3, 14.4). A newer format may hash what a descriptor states in
+//! another form; payload schemas are compared across formats all the same.
 
 use crate::manifest::{read_yaml, scalar};
 use crate::schema::envelope_schema_digest;
@@ -11,7 +12,32 @@ use domain_core::identity::{ContractId, PayloadVersion};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const FORMAT: &str = "countersign.contracts-lock.v1";
+/// Forms of a lock file. They differ in how `descriptor-sha256` is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Format {
+    /// `countersign.contracts-lock.v1`: an enumeration's values could read as the next field.
+    V1,
+    /// `countersign.contracts-lock.v2`: every list is counted.
+    V2,
+}
+
+impl Format {
+    const CURRENT: Self = Self::V2;
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "countersign.contracts-lock.v1",
+            Self::V2 => "countersign.contracts-lock.v2",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::V1, Self::V2]
+            .into_iter()
+            .find(|format| format.as_str() == name)
+    }
+}
+
 const HEADER: &str = "# Every contract version that ever was. Entries are added, never changed or \
                       dropped.\n";
 /// Bytes of a lock file.
@@ -29,6 +55,7 @@ pub struct LockedContract {
 /// The whole lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractsLock {
+    format: Format,
     envelope_schema: Sha256Digest,
     contracts: BTreeMap<ContractKey, LockedContract>,
 }
@@ -39,6 +66,9 @@ pub enum LockError {
     /// Not a lock file.
     #[error("the lock cannot be read: {0}")]
     Syntax(String),
+    /// The lock is of an earlier format than what it is held against.
+    #[error("the lock is of an earlier format; write it anew with the catalog that it locks")]
+    EarlierFormat,
     /// The envelope schema is not the locked one.
     #[error(
         "the envelope schema of version 1 differs from the locked one; a new envelope is a new version"
@@ -66,6 +96,7 @@ impl ContractsLock {
     /// A lock without contracts.
     pub fn empty() -> Self {
         Self {
+            format: Format::CURRENT,
             envelope_schema: envelope_schema_digest(),
             contracts: BTreeMap::new(),
         }
@@ -77,9 +108,10 @@ impl ContractsLock {
     /// [`LockError::Syntax`].
     pub fn from_yaml(bytes: &[u8]) -> Result<Self, LockError> {
         let raw: RawLock = read_yaml(bytes, MAXIMUM_BYTES).map_err(LockError::Syntax)?;
-        if raw.format != FORMAT {
-            return Err(LockError::Syntax(format!("`format` must be `{FORMAT}`")));
-        }
+        let Some(format) = Format::from_name(&raw.format) else {
+            let current = Format::CURRENT.as_str();
+            return Err(LockError::Syntax(format!("`format` must be `{current}`")));
+        };
         let hash = |text: &str| {
             Sha256Digest::from_hex(text).map_err(|error| LockError::Syntax(error.to_string()))
         };
@@ -106,6 +138,7 @@ impl ContractsLock {
             contracts.insert(key, locked);
         }
         Ok(Self {
+            format,
             envelope_schema: hash(&raw.envelope_schema_sha256)?,
             contracts,
         })
@@ -114,7 +147,8 @@ impl ContractsLock {
     /// Writes the lock file. Equal locks give equal bytes.
     pub fn to_yaml(&self) -> String {
         let mut text = format!(
-            "{HEADER}format: {FORMAT}\nenvelope-schema-sha256: \"{}\"\n",
+            "{HEADER}format: {}\nenvelope-schema-sha256: \"{}\"\n",
+            self.format.as_str(),
             self.envelope_schema.to_hex()
         );
         text.push_str(if self.contracts.is_empty() {
@@ -140,12 +174,21 @@ impl ContractsLock {
         self.contracts.iter()
     }
 
-    /// This lock with the catalog's new versions added.
+    /// This lock with the catalog's new versions added. A lock of an earlier format is brought to
+    /// the current one, for which the catalog must have every version of it.
     ///
     /// # Errors
     /// [`LockError`] naming the version whose hash would change.
     pub fn merge(&self, catalog: &ContractCatalog) -> Result<Self, LockError> {
         let mut merged = self.clone();
+        if self.format != Format::CURRENT {
+            merged = Self {
+                format: Format::CURRENT,
+                contracts: entries(catalog).collect(),
+                ..merged
+            };
+            merged.check_grown_from(self)?;
+        }
         for (key, locked) in entries(catalog) {
             merged.contracts.entry(key).or_insert(locked);
         }
@@ -158,6 +201,9 @@ impl ContractsLock {
     /// # Errors
     /// [`LockError`] naming the first version that is not.
     pub fn check(&self, catalog: &ContractCatalog) -> Result<(), LockError> {
+        if self.format != Format::CURRENT {
+            return Err(LockError::EarlierFormat);
+        }
         if self.envelope_schema != envelope_schema_digest() {
             return Err(LockError::EnvelopeSchema);
         }
@@ -170,18 +216,24 @@ impl ContractsLock {
         Ok(())
     }
 
-    /// Whether this lock only grew from an earlier one: what continuous integration requires.
+    /// Whether this lock only grew from an earlier one: what continuous integration requires. From
+    /// an earlier format on, descriptor hashes are not comparable and payload schemas alone are
+    /// compared.
     ///
     /// # Errors
     /// [`LockError`] naming the first version that changed or is gone.
     pub fn check_grown_from(&self, previous: &Self) -> Result<(), LockError> {
+        if self.format < previous.format {
+            return Err(LockError::EarlierFormat);
+        }
         if self.envelope_schema != previous.envelope_schema {
             return Err(LockError::EnvelopeSchema);
         }
         for (key, before) in &previous.contracts {
             match self.contracts.get(key) {
                 None => return Err(LockError::Dropped(key.clone())),
-                Some(now) => unchanged(key, *before, *now)?,
+                Some(now) if self.format == previous.format => unchanged(key, *before, *now)?,
+                Some(now) => same_schema(key, *before, *now)?,
             }
         }
         Ok(())
@@ -203,12 +255,23 @@ fn unchanged(
     locked: LockedContract,
     actual: LockedContract,
 ) -> Result<(), LockError> {
-    if locked.payload_schema != actual.payload_schema {
-        Err(LockError::SchemaChanged(key.clone()))
-    } else if locked.descriptor != actual.descriptor {
-        Err(LockError::DescriptorChanged(key.clone()))
-    } else {
+    same_schema(key, locked, actual)?;
+    if locked.descriptor == actual.descriptor {
         Ok(())
+    } else {
+        Err(LockError::DescriptorChanged(key.clone()))
+    }
+}
+
+fn same_schema(
+    key: &ContractKey,
+    locked: LockedContract,
+    actual: LockedContract,
+) -> Result<(), LockError> {
+    if locked.payload_schema == actual.payload_schema {
+        Ok(())
+    } else {
+        Err(LockError::SchemaChanged(key.clone()))
     }
 }
 

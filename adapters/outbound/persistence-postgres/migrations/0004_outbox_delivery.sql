@@ -10,7 +10,7 @@ CREATE TABLE outbox_delivery (
     delivery_generation          bigint       NOT NULL,
     authority_status             varchar(16)  COLLATE "C" NOT NULL,
     superseded_by_generation     bigint,
-    dispatch_profile_id          varchar(128) COLLATE "C" NOT NULL,
+    dispatch_profile_id          varchar(96)  COLLATE "C" NOT NULL,
     destination_binding_revision varchar(96)  COLLATE "C" NOT NULL,
     state                        varchar(32)  COLLATE "C" NOT NULL,
     claim_count                  integer      NOT NULL DEFAULT 0,

@@ -5,11 +5,11 @@
 
 use crate::errors::{DatabaseFault, FaultKind};
 use crate::session::Sessions;
-use crate::settings::{AppendPolicy, micros};
+use crate::settings::micros;
 use crate::transaction::PostgresWriteTransaction;
 use application_core::event::ValidatedIntegrationEvent;
 use application_core::ports::{
-    AppendError, AppendReceipt, OutboxAppendPort, WriteTransaction as _,
+    AppendError, AppendPolicy, AppendReceipt, OutboxAppendPort, WriteTransaction as _,
 };
 use domain_core::delivery::DispatchAuthority;
 use domain_core::identity::{EventId, PublicationEpoch, TransactionResourceId};
@@ -45,7 +45,6 @@ impl PostgresOutbox {
         tx: &mut PostgresWriteTransaction,
         event: &ValidatedIntegrationEvent,
     ) -> Result<AppendReceipt, AppendError> {
-        let initial_age = self.policy.initial_age(event)?;
         let identities = event.identities();
         let schemas = event.schemas();
         let row = sqlx::query(include_str!("sql/append_event.sql"))
@@ -75,7 +74,7 @@ impl PostgresOutbox {
             .bind(&schemas.catalog_revision.as_bytes()[..])
             .bind(event.ordering_required())
             .bind(self.policy.dispatch_profile_id())
-            .bind(micros(initial_age))
+            .bind(micros(self.policy.initial_age(event)))
             // Finer parts are cut here; the column would round them.
             .bind(i64::from(identities.occurred_at.nanos() / 1_000_000))
             .fetch_optional(tx.own())

@@ -5,9 +5,10 @@
 
 use crate::errors::{DatabaseFault, FaultKind};
 use crate::transaction::PostgresWriteTransaction;
+use application_core::event::EventIdentities;
 use application_core::ports::{InboxDecision, InboxError, InboxStorePort, WriteTransaction as _};
 use domain_core::hashing::Sha256Digest;
-use domain_core::identity::{ConsumerId, EventId};
+use domain_core::identity::ConsumerId;
 
 /// The inbox of the store that the transaction writes to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,10 +19,10 @@ impl InboxStorePort<PostgresWriteTransaction> for PostgresInbox {
         &'t self,
         tx: &'t mut PostgresWriteTransaction,
         consumer: &'t ConsumerId,
-        event_id: &'t EventId,
+        event: &'t EventIdentities,
         envelope_sha256: Sha256Digest,
     ) -> Result<InboxDecision, InboxError> {
-        match insert(tx, consumer, event_id, envelope_sha256).await {
+        match insert(tx, consumer, event, envelope_sha256).await {
             Ok(decision) => {
                 tx.proven();
                 Ok(decision)
@@ -40,21 +41,25 @@ impl InboxStorePort<PostgresWriteTransaction> for PostgresInbox {
 async fn insert(
     tx: &mut PostgresWriteTransaction,
     consumer: &ConsumerId,
-    event_id: &EventId,
+    event: &EventIdentities,
     envelope_sha256: Sha256Digest,
 ) -> Result<InboxDecision, DatabaseFault> {
     let inserted = sqlx::query(include_str!("sql/record_consumption.sql"))
         .bind(consumer.as_str())
-        .bind(event_id.as_str())
+        .bind(event.tenant_scope.as_str())
+        .bind(event.event_id.as_str())
+        .bind(event.contract_id.as_str())
+        .bind(i64::from(event.payload_version.value()))
         .bind(&envelope_sha256.as_bytes()[..])
         .fetch_optional(tx.own())
         .await?;
     if inserted.is_some() {
         return Ok(InboxDecision::FirstSeen);
     }
-    let stored: Option<Vec<u8>> = sqlx::query_scalar(include_str!("sql/consumed_hash.sql"))
+    let stored: Option<Vec<u8>> = sqlx::query_scalar(include_str!("sql/consumed_document.sql"))
         .bind(consumer.as_str())
-        .bind(event_id.as_str())
+        .bind(event.tenant_scope.as_str())
+        .bind(event.event_id.as_str())
         .fetch_optional(tx.own())
         .await?;
     match stored {

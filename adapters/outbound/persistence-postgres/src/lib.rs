@@ -100,6 +100,6 @@ pub use inbox::PostgresInbox;
 pub use migrate::MigrationError;
 pub use query::PostgresQuery;
 pub use session::WriteIsolation;
-pub use settings::{AppendPolicy, PoolSettings, SettingsError};
+pub use settings::{PoolSettings, SettingsError};
 pub use store::{ConnectError, PostgresStore};
 pub use transaction::{PostgresTransactions, PostgresWriteTransaction};

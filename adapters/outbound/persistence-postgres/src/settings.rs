@@ -3,12 +3,8 @@
 //! Invariant: every bound is finite and positive, so no statement, lock or idle transaction can
 //! hold a row for ever.
 
-use application_core::ports::AppendError;
-use domain_core::delivery::{PublicationWindow, WindowError};
+use domain_core::delivery::PublicationWindow;
 use std::time::Duration;
-
-/// The longest duration that SQL is given; longer ones are cut.
-const LONGEST: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
 /// Bounds of one connection pool and of the transactions on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +49,6 @@ pub enum SettingsError {
         /// The setting.
         what: &'static str,
     },
-    /// The publication age cannot bound anything.
-    #[error("the maximum automatic publication age cannot be used")]
-    Age(#[source] WindowError),
 }
 
 impl PoolSettings {
@@ -101,66 +94,9 @@ impl PoolSettings {
     }
 }
 
-/// What an append stamps on a delivery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AppendPolicy {
-    maximum_age: Duration,
-    dispatch_profile_id: String,
-}
-
-impl AppendPolicy {
-    /// `maximum_age` is the profile's maximum automatic publication age, counted from the event's
-    /// creation (requirement 004 §18.9); `dispatch_profile_id` has 1–128 bytes of
-    /// `[A-Za-z0-9][A-Za-z0-9._:-]*`.
-    ///
-    /// # Errors
-    /// [`SettingsError`] with the rule.
-    pub fn new(
-        maximum_age: Duration,
-        dispatch_profile_id: impl Into<String>,
-    ) -> Result<Self, SettingsError> {
-        let dispatch_profile_id = dispatch_profile_id.into();
-        let bytes = dispatch_profile_id.as_bytes();
-        let inner =
-            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
-        let grammatical = (1..=128).contains(&bytes.len())
-            && bytes[0].is_ascii_alphanumeric()
-            && bytes.iter().all(inner);
-        if !grammatical {
-            return Err(SettingsError::Name {
-                what: "dispatch profile id",
-                rule: "1 to 128 bytes of [A-Za-z0-9][A-Za-z0-9._:-]*",
-            });
-        }
-        PublicationWindow::new(maximum_age, LONGEST).map_err(SettingsError::Age)?;
-        Ok(Self {
-            maximum_age,
-            dispatch_profile_id,
-        })
-    }
-
-    /// The profile's id.
-    pub fn dispatch_profile_id(&self) -> &str {
-        &self.dispatch_profile_id
-    }
-
-    /// How long after its creation an event's first generation may be published.
-    pub(crate) fn initial_age(
-        &self,
-        event: &application_core::event::ValidatedIntegrationEvent,
-    ) -> Result<Duration, AppendError> {
-        PublicationWindow::new(self.maximum_age, event.requeue_horizon())
-            .map(|window| window.initial_age())
-            .map_err(|error| AppendError::Refused {
-                event_id: event.identities().event_id.clone(),
-                source: Box::new(error),
-            })
-    }
-}
-
-/// Microseconds for SQL.
+/// Microseconds for SQL; longer durations than any window has are cut.
 pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
+    i64::try_from(duration.min(PublicationWindow::LONGEST).as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -204,25 +140,6 @@ mod tests {
                 what: "idle-in-transaction timeout"
             })
         );
-    }
-
-    #[test]
-    fn an_append_policy_has_a_profile_and_a_finite_age() {
-        let hour = Duration::from_secs(3600);
-        assert!(AppendPolicy::new(hour, "local-kafka").is_ok());
-        for (age, profile) in [
-            (Duration::ZERO, "p"),
-            (Duration::MAX, "p"),
-            (hour, ""),
-            (hour, "-p"),
-            (hour, "a b"),
-            (hour, &"x".repeat(129)),
-        ] {
-            assert!(
-                AppendPolicy::new(age, profile).is_err(),
-                "{age:?} {profile}"
-            );
-        }
     }
 
     #[test]

@@ -57,6 +57,12 @@ BEGIN
     SELECT RAISE(ABORT, 'an epoch is never replaced, and one is ACTIVE at a time');
 END;
 
+CREATE TRIGGER outbox_publication_epoch_keeps_its_identity BEFORE UPDATE ON outbox_publication_epoch
+WHEN NEW.epoch_id <> OLD.epoch_id OR NEW.authority <> OLD.authority
+BEGIN
+    SELECT RAISE(ABORT, 'an epoch keeps its number and its authority');
+END;
+
 CREATE TRIGGER outbox_publication_epoch_is_never_deleted BEFORE DELETE ON outbox_publication_epoch
 BEGIN
     SELECT RAISE(ABORT, 'an epoch is never deleted');

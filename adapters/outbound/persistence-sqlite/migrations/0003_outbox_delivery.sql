@@ -6,7 +6,10 @@ CREATE TABLE outbox_delivery (
     authority_status             TEXT    NOT NULL
         CHECK (authority_status IN ('CURRENT', 'SUPERSEDED')),
     superseded_by_generation     INTEGER,
-    dispatch_profile_id          TEXT    NOT NULL CHECK (length(dispatch_profile_id) BETWEEN 1 AND 96),
+    dispatch_profile_id          TEXT    NOT NULL
+        CHECK (length(dispatch_profile_id) BETWEEN 1 AND 96
+            AND dispatch_profile_id GLOB '[A-Za-z0-9]*'
+            AND dispatch_profile_id NOT GLOB '*[^A-Za-z0-9._:-]*'),
     destination_binding_revision TEXT    NOT NULL,
     state                        TEXT    NOT NULL
         CHECK (state IN ('READY', 'CLAIMED', 'RETRY_WAIT', 'DELIVERY_RECORDED', 'EXHAUSTED',
@@ -116,9 +119,31 @@ WHEN NEW.event_id <> OLD.event_id
     OR NEW.aggregate_event_index <> OLD.aggregate_event_index
     OR NEW.ordering_required <> OLD.ordering_required
     OR NEW.claim_partition <> OLD.claim_partition
-    OR NEW.row_version <= OLD.row_version
+    OR NEW.row_version <> OLD.row_version + 1
 BEGIN
-    SELECT RAISE(ABORT, 'outbox_delivery: an immutable column, or a row version that does not grow');
+    SELECT RAISE(ABORT, 'outbox_delivery: an immutable column, or a row version out of step');
+END;
+
+-- The transition table of requirement 004 §18.5 and the authority hand-over of a requeue.
+CREATE TRIGGER outbox_delivery_transition BEFORE UPDATE ON outbox_delivery
+WHEN NOT (
+    OLD.authority_status = 'CURRENT'
+    AND CASE NEW.authority_status
+        WHEN 'SUPERSEDED' THEN NEW.state = OLD.state AND OLD.state IN ('EXHAUSTED', 'HOLD')
+        ELSE CASE OLD.state
+            WHEN 'READY' THEN NEW.state IN ('CLAIMED', 'EXHAUSTED', 'HOLD')
+            WHEN 'RETRY_WAIT' THEN NEW.state IN ('CLAIMED', 'EXHAUSTED', 'HOLD')
+            WHEN 'CLAIMED' THEN NEW.state IN
+                ('CLAIMED', 'DELIVERY_RECORDED', 'RETRY_WAIT', 'EXHAUSTED', 'HOLD')
+            WHEN 'EXHAUSTED' THEN NEW.state IN ('HOLD', 'SKIPPED', 'COMPENSATED')
+            WHEN 'HOLD' THEN NEW.state IN ('SKIPPED', 'COMPENSATED')
+            WHEN 'LEGACY_RECORDED_UNVERIFIED' THEN NEW.state = 'LEGACY_ACCEPTED_UNVERIFIED'
+            ELSE 0
+        END
+    END
+)
+BEGIN
+    SELECT RAISE(ABORT, 'outbox_delivery: the protocol has no such transition');
 END;
 
 CREATE TRIGGER outbox_delivery_is_never_deleted BEFORE DELETE ON outbox_delivery
@@ -154,6 +179,10 @@ CREATE TABLE outbox_delivery_attempt_observation (
         REFERENCES outbox_delivery (event_id, delivery_generation),
     CHECK ((observation_type = 'ATTEMPT_ADMITTED') = (acceptance_certainty IS NULL)),
     CHECK ((observation_type = 'ATTEMPT_ADMITTED') = (retry_disposition IS NULL)),
+    CHECK (observation_type <> 'LATE_ACK_OBSERVED' OR (
+        acceptance_certainty IN ('ACCEPTED', 'ACCEPTED_MISMATCH')
+        AND provider_record_reference IS NOT NULL AND failure_class IS NULL
+    )),
     CHECK ((failure_class IS NULL) = (failure_stage IS NULL))
 ) STRICT;
 

@@ -9,23 +9,12 @@ use crate::row;
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::event::ValidatedIntegrationEvent;
 use application_core::ports::{
-    AppendError, AppendReceipt, OutboxAppendPort, WriteTransaction as _,
+    AppendError, AppendPolicy, AppendReceipt, OutboxAppendPort, WriteTransaction as _,
 };
 use domain_core::delivery::DispatchAuthority;
 use domain_core::identity::PublicationEpoch;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
-use std::time::Duration;
-
-/// What a deployment adds to each event's first delivery.
-#[derive(Debug, Clone)]
-pub struct AppendPolicy {
-    /// How long after its creation an event may be published automatically; the event's own
-    /// requeue horizon cuts it.
-    pub maximum_automatic_publication_age: Duration,
-    /// The dispatch profile that deliveries are made under: 1–96 bytes.
-    pub dispatch_profile_id: String,
-}
 
 /// Appends to the outbox of one store.
 #[derive(Debug, Clone)]
@@ -82,9 +71,8 @@ impl SqliteOutbox {
         let receipt = receipt(&inserted).map_err(|column| refused(Unexpected::Receipt(column)))?;
         let deliveries = sqlx::query(include_str!("sql/insert_first_delivery.sql"))
             .bind(event.identities().event_id.as_str())
-            .bind(&self.policy.dispatch_profile_id)
-            .bind(micros(self.policy.maximum_automatic_publication_age))
-            .bind(micros(event.requeue_horizon()))
+            .bind(self.policy.dispatch_profile_id())
+            .bind(micros(self.policy.initial_age(event)))
             .execute(&mut *connection)
             .await;
         let deliveries = match deliveries {

@@ -1,13 +1,14 @@
-//! The inbox: one row per consumer and event, in the transaction of the effect.
+//! The inbox: one row per consumer, tenant scope and event, in the transaction of the effect.
 //!
 //! Invariant: the row goes in before the effect and commits with it; after an error the
 //! transaction is rollback-only.
 
 use crate::errors::{Failure, classify};
 use crate::writer::{SqliteWriteTransaction, Writer};
+use application_core::event::EventIdentities;
 use application_core::ports::{InboxDecision, InboxError, InboxStorePort, WriteTransaction as _};
 use domain_core::hashing::Sha256Digest;
-use domain_core::identity::{ConsumerId, EventId};
+use domain_core::identity::ConsumerId;
 use sqlx::SqliteConnection;
 
 /// The inbox of one store.
@@ -21,10 +22,10 @@ impl InboxStorePort<SqliteWriteTransaction> for SqliteInbox {
         &'t self,
         tx: &'t mut SqliteWriteTransaction,
         consumer: &'t ConsumerId,
-        event_id: &'t EventId,
+        event: &'t EventIdentities,
         envelope_sha256: Sha256Digest,
     ) -> Result<InboxDecision, InboxError> {
-        let decision = record(tx.connection(), consumer, event_id, envelope_sha256).await;
+        let decision = record(tx.connection(), consumer, event, envelope_sha256).await;
         decision.map_err(|error| {
             tx.mark_rollback_only();
             match classify(&error) {
@@ -38,12 +39,15 @@ impl InboxStorePort<SqliteWriteTransaction> for SqliteInbox {
 async fn record(
     connection: &mut SqliteConnection,
     consumer: &ConsumerId,
-    event_id: &EventId,
+    event: &EventIdentities,
     envelope_sha256: Sha256Digest,
 ) -> Result<InboxDecision, sqlx::Error> {
     let inserted = sqlx::query(include_str!("sql/insert_inbox.sql"))
         .bind(consumer.as_str())
-        .bind(event_id.as_str())
+        .bind(event.tenant_scope.as_str())
+        .bind(event.event_id.as_str())
+        .bind(event.contract_id.as_str())
+        .bind(event.payload_version.value())
         .bind(envelope_sha256.as_bytes().as_slice())
         .execute(&mut *connection)
         .await?;
@@ -52,7 +56,8 @@ async fn record(
     }
     let seen: Vec<u8> = sqlx::query_scalar(include_str!("sql/select_inbox.sql"))
         .bind(consumer.as_str())
-        .bind(event_id.as_str())
+        .bind(event.tenant_scope.as_str())
+        .bind(event.event_id.as_str())
         .fetch_one(connection)
         .await?;
     Ok(if seen == envelope_sha256.as_bytes() {

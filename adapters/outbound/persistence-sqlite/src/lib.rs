@@ -75,7 +75,7 @@ mod store;
 mod transaction;
 mod writer;
 
-pub use append::{AppendPolicy, SqliteOutbox};
+pub use append::SqliteOutbox;
 pub use deliveries::SqliteDeliveries;
 pub use inbox::SqliteInbox;
 pub use open::{OpenError, SqliteStoreOptions};

@@ -63,14 +63,18 @@ async fn append(
         .bind(observation.binding_revision.as_str())
         .bind(observation.observed_at.epoch_micros())
         .bind(observation.record_reference.as_str())
+        .bind(observation.certainty.as_str())
+        .bind(observation.disposition().as_str())
         .execute(&mut *connection)
         .await?;
     if inserted.rows_affected() == 1 {
         return Ok(Written::Appended);
     }
-    let there: bool = sqlx::query_scalar(include_str!("sql/select_delivery_exists.sql"))
+    let there: bool = sqlx::query_scalar(include_str!("sql/select_admission_exists.sql"))
         .bind(attempt.event_id.as_str())
         .bind(attempt.generation.value())
+        .bind(attempt.attempt_id.as_str())
+        .bind(attempt.claim_token.digest().as_bytes().as_slice())
         .fetch_one(connection)
         .await?;
     Ok(if there {

@@ -3,13 +3,14 @@
 //! Invariant: every adapter that a store hands out works on the same file, through the same write
 //! connection.
 
-use crate::append::{AppendPolicy, SqliteOutbox};
+use crate::append::SqliteOutbox;
 use crate::deliveries::SqliteDeliveries;
 use crate::inbox::SqliteInbox;
 use crate::open::{OpenError, SqliteStoreOptions, connect_options, prepare, read_options};
 use crate::query::SqliteQuery;
 use crate::transaction::SqliteTransactions;
 use crate::writer::Writer;
+use application_core::ports::AppendPolicy;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqlitePoolOptions;
 use std::path::Path;

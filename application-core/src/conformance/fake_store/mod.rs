@@ -1,8 +1,8 @@
 //! An outbox store in memory, for tests of the use cases and as the suite's own reference.
 //!
 //! It decides with [`DeliveryState::next`](domain_core::delivery::DeliveryState::next) and
-//! [`PublicationWindow`](domain_core::delivery::PublicationWindow) alone, so the suite that it
-//! passes says what the domain says. Its clock moves only when it is told to.
+//! [`AppendPolicy`](crate::ports::AppendPolicy) alone, so the suite that it passes says what the
+//! core says. Its clock moves only when it is told to.
 //!
 //! Invariant: one writer at a time; a write transaction works on a copy that replaces the store's
 //! state at the commit, or is dropped.
@@ -18,6 +18,7 @@ mod tests;
 
 pub use transaction::{FakeInbox, FakeOutbox, FakeTransactions, FakeWriteTransaction};
 
+use crate::ports::AppendPolicy;
 use domain_core::instant::DatabaseInstant;
 use lock::WriteLock;
 use state::State;
@@ -34,9 +35,13 @@ pub struct FakeStore {
 impl FakeStore {
     /// An empty store with one ACTIVE `POLLING_V2` epoch, whose first deliveries may be published
     /// for `maximum_age`.
+    ///
+    /// # Panics
+    /// When no [`AppendPolicy`] takes that age.
     pub fn new(maximum_age: Duration) -> Self {
+        let policy = AppendPolicy::new(maximum_age, "fake-store").expect("an age");
         Self {
-            state: Arc::new(Mutex::new(State::new(maximum_age))),
+            state: Arc::new(Mutex::new(State::new(policy))),
             writer: WriteLock::default(),
         }
     }

@@ -179,9 +179,10 @@ impl State {
             .map_err(|illegal| ClaimError::Unavailable(Box::new(illegal)))?;
         let outcome = match spent {
             Some(reason) => {
-                if self.was_abandoned(&event_id) {
+                if self.had_indeterminate(&event_id) {
                     delivery.last_certainty = Some(AcceptanceCertainty::Indeterminate);
                 }
+                delivery.last_failure = Some(reason.failure());
                 ClaimOutcome::BudgetSpent {
                     event_id: event_id.clone(),
                     generation: DeliveryGeneration::FIRST,
@@ -246,15 +247,19 @@ impl State {
         }
     }
 
-    fn was_abandoned(&self, event_id: &EventId) -> bool {
+    /// Whether an attempt of the event ended INDETERMINATE.
+    fn had_indeterminate(&self, event_id: &EventId) -> bool {
         self.journal.get(event_id).is_some_and(|rows| {
-            rows.iter()
-                .any(|row| row.failure_class == Some(FailureClass::AttemptAbandoned))
+            rows.iter().any(|row| {
+                row.observation == ObservationType::OutcomeObserved
+                    && row.certainty == Some(AcceptanceCertainty::Indeterminate)
+            })
         })
     }
 
     fn record(&mut self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
         let now = self.now;
+        let had_indeterminate = self.had_indeterminate(&record.attempt.event_id);
         let holder = Holder {
             token: record.attempt.claim_token,
             owner: record.owner.clone(),
@@ -285,7 +290,9 @@ impl State {
         delivery.state = next;
         delivery.open_attempt = None;
         delivery.row_version += 1;
-        delivery.last_certainty = Some(record.outcome.certainty());
+        let exhausted = delivery.state == DeliveryState::Exhausted;
+        let certainty = record.outcome.certainty();
+        delivery.last_certainty = Some(certainty.when_exhausted(exhausted && had_indeterminate));
         if let Some(failure) = record.outcome.failure() {
             delivery.last_failure = Some((failure.class, failure.stage));
         }

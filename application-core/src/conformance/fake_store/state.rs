@@ -3,16 +3,16 @@
 //! Invariant: every change of a delivery's state is the answer of `DeliveryState::next`.
 
 use crate::conformance::outbox::{ObservationRow, ObservationType};
-use crate::event::{StoredOutboxEvent, ValidatedIntegrationEvent};
+use crate::event::{EventIdentities, StoredOutboxEvent, ValidatedIntegrationEvent};
 use crate::ports::{
-    AppendError, AppendReceipt, AttemptIdentity, DeliverySummary, InboxDecision,
+    AppendError, AppendPolicy, AppendReceipt, AttemptIdentity, DeliverySummary, InboxDecision,
     LatePublicationObservation, OutboxCounts,
 };
-use domain_core::delivery::{DeliveryState, DispatchAuthority, PublicationWindow};
+use domain_core::delivery::{DeliveryState, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{
     ConsumerId, DeliveryGeneration, DestinationBindingRevision, EventId, ProducerGeneration,
-    PublicationEpoch, TransactionResourceId, WorkerId,
+    PublicationEpoch, TenantScope, TransactionResourceId, WorkerId,
 };
 use domain_core::instant::{DatabaseInstant, OccurredAt};
 use domain_core::publication::{
@@ -22,7 +22,6 @@ use domain_core::publication::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// One delivery; the fake knows first generations only.
 #[derive(Clone)]
@@ -100,7 +99,7 @@ pub(super) const ABANDONED: (FailureClass, FailureStage) =
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) now: DatabaseInstant,
-    pub(super) maximum_age: Duration,
+    pub(super) policy: AppendPolicy,
     pub(super) resource: TransactionResourceId,
     pub(super) last_epoch: PublicationEpoch,
     pub(super) active: Option<DispatchAuthority>,
@@ -108,18 +107,18 @@ pub(super) struct State {
     pub(super) events: BTreeMap<EventId, Arc<StoredOutboxEvent>>,
     pub(super) deliveries: BTreeMap<EventId, Delivery>,
     pub(super) journal: BTreeMap<EventId, Vec<ObservationRow>>,
-    inbox: BTreeMap<(ConsumerId, EventId), Sha256Digest>,
+    inbox: BTreeMap<(ConsumerId, TenantScope, EventId), Sha256Digest>,
 }
 
 impl State {
-    pub(super) fn new(maximum_age: Duration) -> Self {
+    pub(super) fn new(policy: AppendPolicy) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         let mut resource = Sha256Digest::of(&number.to_be_bytes()).to_hex();
         resource.truncate(32);
         Self {
             now: DatabaseInstant::from_epoch_micros(1_785_215_430_000_000),
-            maximum_age,
+            policy,
             resource: TransactionResourceId::parse(resource).expect("32 hexadecimal digits"),
             last_epoch: PublicationEpoch::FIRST,
             active: Some(DispatchAuthority::PollingV2),
@@ -159,8 +158,6 @@ impl State {
         identities.occurred_at =
             OccurredAt::from_epoch_millis(identities.occurred_at.epoch_millis())
                 .map_err(|error| refused(Box::new(error)))?;
-        let window = PublicationWindow::new(self.maximum_age, event.requeue_horizon())
-            .map_err(|error| refused(Box::new(error)))?;
         let stored = StoredOutboxEvent {
             identities,
             schemas: *event.schemas(),
@@ -176,7 +173,8 @@ impl State {
             created_at: self.now,
         };
         if authority == DispatchAuthority::PollingV2 {
-            let delivery = Delivery::ready(self.now, window.deadline(self.now, self.now));
+            let deadline = self.now.plus(self.policy.initial_age(event));
+            let delivery = Delivery::ready(self.now, deadline);
             self.deliveries.insert(event_id.clone(), delivery);
         }
         self.events.insert(event_id, Arc::new(stored));
@@ -190,10 +188,14 @@ impl State {
     pub(super) fn receive(
         &mut self,
         consumer: &ConsumerId,
-        event_id: &EventId,
+        event: &EventIdentities,
         document: Sha256Digest,
     ) -> InboxDecision {
-        let key = (consumer.clone(), event_id.clone());
+        let key = (
+            consumer.clone(),
+            event.tenant_scope.clone(),
+            event.event_id.clone(),
+        );
         match self.inbox.get(&key) {
             None => {
                 self.inbox.insert(key, document);
@@ -236,19 +238,20 @@ impl State {
         !there
     }
 
-    /// Journals one late acknowledgement; `None` when its delivery is not there.
+    /// Journals one late acknowledgement; `None` when its attempt was never admitted.
     pub(super) fn observe_late(&mut self, late: &LatePublicationObservation) -> Option<bool> {
         let attempt = &late.attempt;
-        if attempt.generation != DeliveryGeneration::FIRST
-            || !self.deliveries.contains_key(&attempt.event_id)
-        {
-            return None;
-        }
+        self.journal.get(&attempt.event_id)?.iter().find(|row| {
+            row.observation == ObservationType::AttemptAdmitted
+                && row.generation == attempt.generation
+                && row.attempt_id == attempt.attempt_id
+                && row.claim_token_digest == attempt.claim_token.digest()
+        })?;
         let observed = Observed {
             observation: ObservationType::LateAckObserved,
             at: late.observed_at,
-            certainty: Some(AcceptanceCertainty::Accepted),
-            disposition: Some(RetryDisposition::NoRetry),
+            certainty: Some(late.certainty),
+            disposition: Some(late.disposition()),
             failure: None,
             reference: Some(late.record_reference.as_str().to_owned()),
         };

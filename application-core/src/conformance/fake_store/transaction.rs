@@ -5,7 +5,7 @@
 use super::FakeStore;
 use super::lock::WritePermit;
 use super::state::State;
-use crate::event::ValidatedIntegrationEvent;
+use crate::event::{EventIdentities, ValidatedIntegrationEvent};
 use crate::ports::{
     AppendError, AppendReceipt, DeliverySummary, InboxDecision, InboxError, InboxStorePort,
     OutboxAppendPort, OutboxCounts, OutboxQueryPort, QueryError, ResourceError, TransactionError,
@@ -104,10 +104,10 @@ impl InboxStorePort<FakeWriteTransaction> for FakeInbox {
         &'t self,
         tx: &'t mut FakeWriteTransaction,
         consumer: &'t ConsumerId,
-        event_id: &'t EventId,
+        event: &'t EventIdentities,
         envelope_sha256: Sha256Digest,
     ) -> Result<InboxDecision, InboxError> {
-        Ok(tx.state.receive(consumer, event_id, envelope_sha256))
+        Ok(tx.state.receive(consumer, event, envelope_sha256))
     }
 }
 

@@ -3,14 +3,21 @@
 //! Invariant: event, delivery and business rows commit together or not at all, and the two
 //! identities of an event are each there once.
 
-use super::fixture::{append, claimed, event, event_id, nothing, request, try_append};
+use super::fixture::{
+    append, claimed, draft, event, event_id, known, nothing, request, try_append,
+};
 use super::harness::OutboxHarness;
 use super::transaction::CaseError;
+use crate::event::{EventIdentities, IntegrationEventDraft, ValidatedIntegrationEvent};
 use crate::ports::{
-    AppendError, ClaimOutcome, OutboxAppendPort, OutboxCounts, TransactionError, TransactionPort,
+    AppendError, ClaimOutcome, DecodeError, DecodedEnvelope, EncodeError, EnvelopeCodec,
+    OutboxAppendPort, OutboxCounts, PayloadRejection, RejectionRule, TransactionError,
+    TransactionPort,
 };
+use crate::usecase::IntegrationEventAppender;
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority, PublicationWindow};
 use domain_core::identity::PublicationEpoch;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Event, READY delivery and business row are there after the commit.
@@ -89,6 +96,100 @@ pub async fn a_swallowed_append_error_cannot_commit<H: OutboxHarness>(h: H) {
         "{result:?}"
     );
     assert_eq!(h.business_rows().await, Vec::<String>::new());
+}
+
+/// A codec whose every payload is larger than its contract allows.
+struct RefusingCodec;
+
+impl EnvelopeCodec for RefusingCodec {
+    fn encode(&self, _: &IntegrationEventDraft) -> Result<ValidatedIntegrationEvent, EncodeError> {
+        Err(EncodeError::Rejected(PayloadRejection {
+            contract: known().contract,
+            pointer: String::new(),
+            rule: RejectionRule::Bound {
+                rule: "maximum payload bytes".into(),
+                bound: "1".into(),
+            },
+        }))
+    }
+
+    fn read_identities(&self, _: &[u8]) -> Result<EventIdentities, DecodeError> {
+        Err(DecodeError::UnknownContract(known().contract))
+    }
+
+    fn decode(&self, _: &[u8]) -> Result<DecodedEnvelope, DecodeError> {
+        Err(DecodeError::UnknownContract(known().contract))
+    }
+}
+
+/// What refuses an append.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    DuplicateEvent,
+    OrderTaken,
+    Encode,
+}
+
+/// Whatever refuses an append, and whether its caller passes the error on or swallows it: neither
+/// a business row nor an event of the transaction is in the database, and the next one is free.
+pub async fn a_refused_append_leaves_no_business_row<H: OutboxHarness>(h: H) {
+    for refusal in [
+        Refusal::DuplicateEvent,
+        Refusal::OrderTaken,
+        Refusal::Encode,
+    ] {
+        for swallowed in [false, true] {
+            let result = refused_transaction(&h, refusal, swallowed).await;
+            match result {
+                Err(TransactionError::Work(CaseError::OnPurpose)) if !swallowed => {}
+                Err(TransactionError::RollbackOnly) if swallowed => {}
+                other => panic!("{refusal:?}, swallowed {swallowed}: {other:?}"),
+            }
+            assert_eq!(h.business_rows().await, Vec::<String>::new(), "{refusal:?}");
+            let counts = h.query().counts().await.expect("counts");
+            assert_eq!(counts, OutboxCounts::default(), "{refusal:?}");
+        }
+    }
+    append(&h, [event("e1", "a", 1)]).await;
+    assert_eq!(h.query().counts().await.expect("counts").events, 1);
+}
+
+/// Inserts a business row and an event, then what is refused.
+async fn refused_transaction<H: OutboxHarness>(
+    h: &H,
+    refusal: Refusal,
+    swallowed: bool,
+) -> Result<(), TransactionError<CaseError>> {
+    let outbox = h.outbox();
+    let appender = IntegrationEventAppender::new(Arc::new(RefusingCodec), h.outbox());
+    let first = event("e1", "a", 1).seal();
+    h.transactions()
+        .in_write(move |tx| {
+            Box::pin(async move {
+                H::insert_business_row(tx, "lost")
+                    .await
+                    .map_err(CaseError::Business)?;
+                outbox.append(tx, &first).await.expect("the first event");
+                let refused = match refusal {
+                    Refusal::DuplicateEvent => {
+                        let again = event("e1", "b", 1).seal();
+                        outbox.append(tx, &again).await.is_err()
+                    }
+                    Refusal::OrderTaken => {
+                        let taken = event("e2", "a", 1).seal();
+                        outbox.append(tx, &taken).await.is_err()
+                    }
+                    Refusal::Encode => appender.append(tx, &draft("e2")).await.is_err(),
+                };
+                assert!(refused, "{refusal:?}");
+                if swallowed {
+                    Ok(())
+                } else {
+                    Err(CaseError::OnPurpose)
+                }
+            })
+        })
+        .await
 }
 
 /// An event id is there once, with the same document or another.

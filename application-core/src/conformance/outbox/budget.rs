@@ -8,12 +8,13 @@ use super::fixture::{
     LONG, SHORT, append, claim, claimed, claimed_when_due, event, event_id, failure, leased,
     nothing, outcome_of, request, retry_record, until,
 };
-use super::harness::{ObservationType, OutboxHarness};
+use super::harness::{DeliveryRow, ObservationType, OutboxHarness};
 use crate::ports::{BudgetSpentReason, ClaimOutcome, ClaimRequest};
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::DeliveryGeneration;
 use domain_core::publication::{
-    AcceptanceCertainty, FailureClass, PublicationOutcome, RelayDecision, RetryDisposition,
+    AcceptanceCertainty, FailureClass, FailureStage, PublicationOutcome, RelayDecision,
+    RetryDisposition,
 };
 use std::time::Duration;
 
@@ -48,8 +49,15 @@ pub async fn a_passed_deadline_ends_an_untried_row<H: OutboxHarness>(h: H) {
     assert_eq!(row.state, DeliveryStateName::Exhausted);
     assert_eq!((row.claim_count, row.attempt_count), (0, 0));
     assert_eq!((row.last_certainty, row.first_attempt_at), (None, None));
+    out_of_time(&row);
     assert_eq!(h.journal(&event_id("e1")).await, []);
     nothing(&h, &request(2)).await;
+}
+
+/// Every ended deadline is told by one class and stage; the journal says how its attempts ended.
+fn out_of_time(row: &DeliveryRow) {
+    assert_eq!(row.last_failure_class, Some(FailureClass::DeadlineExceeded));
+    assert_eq!(row.last_failure_stage, Some(FailureStage::Deadline));
 }
 
 /// Less than one whole attempt before the deadline is no time to send.
@@ -65,9 +73,10 @@ pub async fn no_whole_attempt_before_the_deadline_ends_a_row<H: OutboxHarness>(h
     .await;
     assert_eq!(spent(&outcome), Some(BudgetSpentReason::Deadline));
     assert_eq!(h.journal(&event_id("e1")).await, []);
+    out_of_time(&h.delivery(&event_id("e1")).await.expect("delivery"));
 }
 
-/// A due retry past its deadline ends; its last outcome stays what it was.
+/// A due retry past its deadline ends; what is known about acceptance stays what it was.
 pub async fn a_passed_deadline_ends_a_due_retry<H: OutboxHarness>(h: H) {
     append(&h, [event("e1", "a", 1).horizon(LONG)]).await;
     let first = claimed(&h, &request(1)).await;
@@ -83,6 +92,7 @@ pub async fn a_passed_deadline_ends_a_due_retry<H: OutboxHarness>(h: H) {
     assert_eq!(row.state, DeliveryStateName::Exhausted);
     assert_eq!((row.claim_count, row.attempt_count), (1, 1));
     assert_eq!(row.last_certainty, Some(AcceptanceCertainty::NotAccepted));
+    out_of_time(&row);
     assert_eq!((row.next_attempt_at, row.claim_until), (None, None));
     assert_eq!(h.journal(&event_id("e1")).await.len(), 2);
 }
@@ -97,7 +107,7 @@ pub async fn a_passed_deadline_ends_a_lapsed_claim<H: OutboxHarness>(h: H) {
     };
     let reason = spent_when_due(&h, &too_long).await;
     assert_eq!(reason, BudgetSpentReason::Deadline);
-    abandoned_and_exhausted(&h, &lost).await;
+    out_of_time(&abandoned_and_exhausted(&h, &lost).await);
 }
 
 /// A lapsed claim that used the last attempt ends, and its attempt is closed as INDETERMINATE.
@@ -110,15 +120,19 @@ pub async fn used_attempts_end_a_lapsed_claim<H: OutboxHarness>(h: H) {
     };
     let reason = spent_when_due(&h, &last).await;
     assert_eq!(reason, BudgetSpentReason::Attempts);
-    abandoned_and_exhausted(&h, &lost).await;
+    let row = abandoned_and_exhausted(&h, &lost).await;
+    assert_eq!(row.last_failure_class, Some(FailureClass::AttemptAbandoned));
+    assert_eq!(row.last_failure_stage, Some(FailureStage::Deadline));
 }
 
-async fn abandoned_and_exhausted<H: OutboxHarness>(h: &H, lost: &crate::ports::ClaimedDelivery) {
+async fn abandoned_and_exhausted<H: OutboxHarness>(
+    h: &H,
+    lost: &crate::ports::ClaimedDelivery,
+) -> DeliveryRow {
     let row = h.delivery(&event_id("e1")).await.expect("delivery");
     assert_eq!(row.state, DeliveryStateName::Exhausted);
     assert_eq!((row.claim_count, row.attempt_count), (1, 1));
     assert_eq!(row.last_certainty, Some(AcceptanceCertainty::Indeterminate));
-    assert_eq!(row.last_failure_class, Some(FailureClass::AttemptAbandoned));
     assert_eq!((&row.claim_owner, row.claim_until), (&None, None));
     let journal = h.journal(&event_id("e1")).await;
     assert_eq!(journal.len(), 2);
@@ -133,6 +147,41 @@ async fn abandoned_and_exhausted<H: OutboxHarness>(h: &H, lost: &crate::ports::C
         Some(AcceptanceCertainty::Indeterminate)
     );
     nothing(h, &request(99)).await;
+    row
+}
+
+/// An attempt that its own worker saw end INDETERMINATE may have been sent as well, whatever a
+/// later attempt saw: the exhausted generation says so, and the journal keeps both answers.
+pub async fn an_indeterminate_attempt_keeps_the_certainty_open<H: OutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1).horizon(LONG)]).await;
+    let first = claimed(&h, &request(1)).await;
+    let open = PublicationOutcome::Indeterminate(failure(RetryDisposition::RetryWithinBudget));
+    let delay = Duration::from_micros(1);
+    let open = outcome_of(&first, open, RelayDecision::Retry { delay });
+    h.deliveries().record_outcome(&open).await.expect("open");
+    let second = claimed_when_due(&h, 10, LONG).await;
+    let retry = retry_record(&second, delay);
+    h.deliveries().record_outcome(&retry).await.expect("retry");
+    let row = h.delivery(&event_id("e1")).await.expect("delivery");
+    assert_eq!(row.last_certainty, Some(AcceptanceCertainty::NotAccepted));
+    let too_long = ClaimRequest {
+        attempt_budget: LONG,
+        ..request(2)
+    };
+    spent_when_due(&h, &too_long).await;
+    let row = h.delivery(&event_id("e1")).await.expect("delivery");
+    assert_eq!(row.state, DeliveryStateName::Exhausted);
+    assert_eq!(row.last_certainty, Some(AcceptanceCertainty::Indeterminate));
+    out_of_time(&row);
+    let outcomes: Vec<_> = h.journal(&event_id("e1")).await;
+    let outcomes: Vec<_> = outcomes.iter().filter_map(|row| row.certainty).collect();
+    assert_eq!(
+        outcomes,
+        [
+            AcceptanceCertainty::Indeterminate,
+            AcceptanceCertainty::NotAccepted
+        ]
+    );
 }
 
 /// An attempt that was abandoned may have been sent, whatever a later attempt saw.

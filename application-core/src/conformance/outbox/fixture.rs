@@ -6,7 +6,8 @@
 use super::harness::OutboxHarness;
 use crate::contract::ContractKey;
 use crate::event::{
-    EventIdentities, SchemaIdentity, TraceContext, ValidatedIntegrationEvent, ValidatedParts,
+    EventIdentities, IntegrationEventDraft, SchemaIdentity, TraceContext,
+    ValidatedIntegrationEvent, ValidatedParts,
 };
 use crate::ports::{
     AppendError, AppendReceipt, AttemptIdentity, ClaimOutcome, ClaimRequest, ClaimedDelivery,
@@ -342,6 +343,22 @@ pub(super) fn failure(disposition: RetryDisposition) -> PublicationFailure {
         stage: FailureStage::Send,
         class: FailureClass::BrokerUnavailable,
         disposition,
+    }
+}
+
+/// Everything an event of [`event`] says, as a feature would draft it.
+pub(super) fn draft(id: &str) -> IntegrationEventDraft {
+    let identities = event(id, "a", 1).0.identities;
+    IntegrationEventDraft {
+        event_id: identities.event_id,
+        aggregate: identities.aggregate,
+        order: identities.order,
+        occurred_at: identities.occurred_at,
+        correlation_id: identities.correlation_id,
+        causation_id: None,
+        tenant_id: None,
+        trace: None,
+        payload: Box::new("no registered payload".to_owned()),
     }
 }
 

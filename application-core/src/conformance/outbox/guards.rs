@@ -3,9 +3,13 @@
 //! Invariant: SQL from outside the ports cannot rewrite an event, an observation, a delivery's
 //! immutable copies or the store's identity.
 
-use super::fixture::{acknowledged_record, append, claimed, event, event_id, request};
-use super::harness::{GuardedOutboxHarness, Tampered, Tampering};
-use domain_core::delivery::DispatchAuthority;
+use super::fixture::{
+    LONG, SHORT, acknowledged_record, append, claimed, event, event_id, known, leased, passed,
+    request,
+};
+use super::harness::{Damage, GuardedOutboxHarness, Tampered, Tampering};
+use crate::ports::{ClaimError, UnknownReason};
+use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 
 async fn refused<H: GuardedOutboxHarness>(h: &H, tampering: Tampering) {
     let id = event_id("e1");
@@ -78,5 +82,92 @@ pub async fn the_stores_identity_and_epoch_are_single<H: GuardedOutboxHarness>(h
     refused(&h, Tampering::ChangeResourceId).await;
     refused(&h, Tampering::SecondResourceId).await;
     refused(&h, Tampering::SecondActiveEpoch).await;
+    refused(&h, Tampering::ChangeEpochAuthority).await;
     assert_eq!(port.resource_id().await.expect("id"), before);
+}
+
+/// SQL of anyone's moves a delivery along the protocol's transitions, one version at a time.
+pub async fn a_delivery_moves_along_its_transitions<H: GuardedOutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1)]).await;
+    refused(&h, Tampering::SkipReady).await;
+    refused(&h, Tampering::SkipRowVersion).await;
+    h.force_state(&event_id("e1"), DeliveryStateName::Exhausted)
+        .await;
+    refused(&h, Tampering::ReviveExhausted).await;
+}
+
+/// Due heads that this process knows and cannot read.
+async fn unreadable<H: GuardedOutboxHarness>(h: &H) -> u64 {
+    let counted = h.deliveries().count_unknown(&[known()]).await;
+    let counted = counted.expect("count").by_reason;
+    assert!(
+        counted
+            .keys()
+            .all(|reason| *reason == UnknownReason::Unreadable),
+        "{counted:?}"
+    );
+    counted
+        .get(&UnknownReason::Unreadable)
+        .copied()
+        .unwrap_or(0)
+}
+
+/// A head that cannot be read stops its own scope and no other; it is counted while others go on,
+/// and reported by the claim when nothing else is left.
+pub async fn an_unreadable_head_is_passed_over_and_counted<H: GuardedOutboxHarness>(h: H) {
+    append(
+        &h,
+        [
+            event("bad-1", "a", 1),
+            event("bad-2", "b", 2),
+            event("behind", "a", 2),
+            event("good", "c", 1),
+        ],
+    )
+    .await;
+    assert_eq!(unreadable(&h).await, 0);
+    for id in ["bad-1", "bad-2"] {
+        h.damage(Damage::AggregateId, &event_id(id)).await;
+    }
+    assert_eq!(unreadable(&h).await, 2);
+    let claim = claimed(&h, &request(1)).await;
+    assert_eq!(claim.attempt.event_id.as_str(), "good");
+    h.deliveries()
+        .record_outcome(&acknowledged_record(&claim))
+        .await
+        .expect("the readable one goes on");
+    for number in 2..5 {
+        let reported = h.deliveries().claim_next(&request(number)).await;
+        assert!(
+            matches!(reported, Err(ClaimError::Corrupt { .. })),
+            "{reported:?}"
+        );
+    }
+    assert_eq!(unreadable(&h).await, 2);
+    for id in ["bad-1", "bad-2", "behind"] {
+        let row = h.delivery(&event_id(id)).await.expect("delivery");
+        assert_eq!((row.state, row.claim_count), (DeliveryStateName::Ready, 0));
+        assert_eq!(h.journal(&event_id(id)).await, [], "{id}");
+    }
+}
+
+/// A lapsed claim without its attempt cannot be closed: it is passed over, counted and reported.
+pub async fn a_claim_without_its_attempt_is_passed_over_and_counted<H: GuardedOutboxHarness>(h: H) {
+    append(&h, [event("bad", "a", 1), event("good", "b", 1)]).await;
+    let lost = claimed(&h, &leased(1, SHORT)).await;
+    assert_eq!(lost.attempt.event_id.as_str(), "bad");
+    h.damage(Damage::JournalLost, &event_id("bad")).await;
+    passed(&h, lost.claim_until).await;
+    let before = h.delivery(&event_id("bad")).await;
+    assert_eq!(unreadable(&h).await, 1);
+    let claim = claimed(&h, &leased(2, LONG)).await;
+    assert_eq!(claim.attempt.event_id.as_str(), "good");
+    assert_eq!(unreadable(&h).await, 1);
+    let reported = h.deliveries().claim_next(&request(3)).await;
+    assert!(
+        matches!(reported, Err(ClaimError::Corrupt { .. })),
+        "{reported:?}"
+    );
+    assert_eq!(h.delivery(&event_id("bad")).await, before);
+    assert_eq!(h.journal(&event_id("bad")).await, []);
 }

@@ -95,6 +95,18 @@ pub trait GuardedOutboxHarness: OutboxHarness {
         tampering: Tampering,
         event: &EventId,
     ) -> impl Future<Output = Tampered> + Send;
+
+    /// Damages a stored row of this event past every guard, as a broken disk or a superuser would.
+    fn damage(&self, damage: Damage, event: &EventId) -> impl Future<Output = ()> + Send;
+}
+
+/// What a store cannot read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// `outbox_event.aggregate_id` becomes one zero-width space, which is no identity.
+    AggregateId,
+    /// The event's attempt journal is gone, although a claim says that an attempt was admitted.
+    JournalLost,
 }
 
 /// What a guard must refuse. `Change…` is an UPDATE to another valid value.
@@ -130,6 +142,14 @@ pub enum Tampering {
     SecondActiveEpoch,
     /// INSERT of a delivery, matching in every copy, for an event of a CDC epoch.
     DeliveryForCdcEvent,
+    /// UPDATE of `outbox_publication_epoch.authority`.
+    ChangeEpochAuthority,
+    /// UPDATE from `READY` to `SKIPPED`.
+    SkipReady,
+    /// UPDATE from `EXHAUSTED` to `READY`.
+    ReviveExhausted,
+    /// UPDATE that counts `row_version` up by two.
+    SkipRowVersion,
 }
 
 /// What the database did.

@@ -3,9 +3,10 @@
 //! Invariant: the row commits with the effect or not at all; an equal id with another document is
 //! a collision (requirement 004 §25.2).
 
-use super::fixture::event_id;
+use super::fixture::event;
 use super::harness::OutboxHarness;
 use super::transaction::CaseError;
+use crate::event::EventIdentities;
 use crate::ports::{InboxDecision, InboxError, InboxStorePort, TransactionError, TransactionPort};
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::ConsumerId;
@@ -16,8 +17,21 @@ async fn record<H: OutboxHarness>(
     event: &str,
     document: &[u8],
 ) -> InboxDecision {
+    record_of(h, consumer, identities(event), document).await
+}
+
+fn identities(id: &str) -> EventIdentities {
+    event(id, "a", 1).seal().identities().clone()
+}
+
+async fn record_of<H: OutboxHarness>(
+    h: &H,
+    consumer: &str,
+    event: EventIdentities,
+    document: &[u8],
+) -> InboxDecision {
     let inbox = h.inbox();
-    let (consumer, event) = (consumer_id(consumer), event_id(event));
+    let consumer = consumer_id(consumer);
     let hash = Sha256Digest::of(document);
     let result: Result<_, TransactionError<InboxError>> = h
         .transactions()
@@ -54,6 +68,26 @@ pub async fn consumers_have_inboxes_of_their_own<H: OutboxHarness>(h: H) {
     }
 }
 
+/// Tenants do not see each other: the same id in two scopes is two events.
+pub async fn tenants_have_inboxes_of_their_own<H: OutboxHarness>(h: H) {
+    let acme = || {
+        event("e", "a", 1)
+            .tenant("acme")
+            .seal()
+            .identities()
+            .clone()
+    };
+    assert_eq!(record(&h, "c", "e", b"1").await, InboxDecision::FirstSeen);
+    for (document, decision) in [
+        (b"2", InboxDecision::FirstSeen),
+        (b"2", InboxDecision::Duplicate),
+        (b"1", InboxDecision::Collision),
+    ] {
+        assert_eq!(record_of(&h, "c", acme(), document).await, decision);
+    }
+    assert_eq!(record(&h, "c", "e", b"1").await, InboxDecision::Duplicate);
+}
+
 /// A rolled-back effect leaves no inbox row, so the event applies later.
 pub async fn a_rolled_back_effect_leaves_no_inbox_row<H: OutboxHarness>(h: H) {
     let inbox = h.inbox();
@@ -61,7 +95,7 @@ pub async fn a_rolled_back_effect_leaves_no_inbox_row<H: OutboxHarness>(h: H) {
         .transactions()
         .in_write(move |tx| {
             Box::pin(async move {
-                let (consumer, event) = (consumer_id("c"), event_id("e"));
+                let (consumer, event) = (consumer_id("c"), identities("e"));
                 let decision = inbox
                     .record(tx, &consumer, &event, Sha256Digest::of(b"1"))
                     .await
@@ -86,7 +120,7 @@ pub async fn a_transaction_sees_its_own_inbox_row<H: OutboxHarness>(h: H) {
         .transactions()
         .in_write(move |tx| {
             Box::pin(async move {
-                let (consumer, event) = (consumer_id("c"), event_id("e"));
+                let (consumer, event) = (consumer_id("c"), identities("e"));
                 let hash = Sha256Digest::of(b"1");
                 Ok((
                     inbox.record(tx, &consumer, &event, hash).await?,

@@ -25,11 +25,7 @@ async fn stays_and_blocks<H: OutboxHarness>(h: H, head: EventSpec, reason: Unkno
         .await
         .expect("count");
     assert!(!backlog.is_empty());
-    for other in [
-        UnknownReason::ContractVersion,
-        UnknownReason::SchemaHash,
-        UnknownReason::BindingRevision,
-    ] {
+    for other in UnknownReason::ALL {
         let expected = u64::from(other == reason);
         let counted = backlog.by_reason.get(&other).copied().unwrap_or(0);
         assert_eq!(counted, expected, "{other:?}");

@@ -12,7 +12,7 @@ use crate::ports::{
 };
 use domain_core::identity::PublicationAttemptId;
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::AcceptanceCertainty;
+use domain_core::publication::{AcceptanceCertainty, RetryDisposition};
 
 fn late(number: u64, claimed: &ClaimedDelivery) -> LatePublicationObservation {
     LatePublicationObservation {
@@ -20,7 +20,7 @@ fn late(number: u64, claimed: &ClaimedDelivery) -> LatePublicationObservation {
         attempt: claimed.attempt.clone(),
         producer_generation: producer(),
         binding_revision: claimed.event.binding_revision.clone(),
-        certainty: domain_core::publication::AcceptanceCertainty::Accepted,
+        certainty: AcceptanceCertainty::Accepted,
         observed_at: DatabaseInstant::from_epoch_micros(1_785_215_440_123_456),
         record_reference: reference("conformance/0@99"),
     }
@@ -99,6 +99,59 @@ pub async fn an_orphaned_observation_is_dropped_and_counted<H: OutboxHarness>(h:
     assert_eq!(write(&h, &batch).await, report(1, 0, 2));
     assert_eq!(h.journal(&event_id("e1")).await.len(), 2);
     assert_eq!(h.journal(&event_id("nobody")).await, []);
+}
+
+/// A late misroute is journalled as one, with what an operator may do about it.
+pub async fn a_late_misroute_is_journalled_as_one<H: OutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1), event("e2", "b", 1)]).await;
+    let mut batch = Vec::new();
+    for (number, certainty) in [
+        (1, AcceptanceCertainty::Accepted),
+        (2, AcceptanceCertainty::AcceptedMismatch),
+    ] {
+        let claim = claimed(&h, &leased(number, LONG)).await;
+        batch.push(LatePublicationObservation {
+            certainty,
+            ..late(number.into(), &claim)
+        });
+    }
+    let before = h.delivery(&event_id("e2")).await;
+    assert_eq!(write(&h, &batch).await, report(2, 0, 0));
+    for (id, certainty, disposition) in [
+        (
+            "e1",
+            AcceptanceCertainty::Accepted,
+            RetryDisposition::NoRetry,
+        ),
+        (
+            "e2",
+            AcceptanceCertainty::AcceptedMismatch,
+            RetryDisposition::OperatorHold,
+        ),
+    ] {
+        let row = h.journal(&event_id(id)).await.pop().expect("observed");
+        assert_eq!(row.observation, ObservationType::LateAckObserved);
+        assert_eq!(row.certainty, Some(certainty), "{id}");
+        assert_eq!(row.disposition, Some(disposition), "{id}");
+        assert_eq!((row.failure_class, row.failure_stage), (None, None));
+    }
+    assert_eq!(h.delivery(&event_id("e2")).await, before);
+}
+
+/// One whose attempt was never admitted, or under another token, is dropped and counted.
+pub async fn only_an_admitted_attempt_is_observed_late<H: OutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1), event("e2", "b", 1)]).await;
+    let claim = claimed(&h, &leased(1, LONG)).await;
+    let mut never_admitted = late(1, &claim);
+    never_admitted.attempt = stranger("e1");
+    let mut never_tried = late(2, &claim);
+    never_tried.attempt.event_id = event_id("e2");
+    let mut other_token = late(3, &claim);
+    other_token.attempt.claim_token = stranger("e1").claim_token;
+    let batch = [never_admitted, never_tried, other_token, late(4, &claim)];
+    assert_eq!(write(&h, &batch).await, report(1, 0, 3));
+    assert_eq!(h.journal(&event_id("e1")).await.len(), 2);
+    assert_eq!(h.journal(&event_id("e2")).await, []);
 }
 
 /// Several attempts of one event each keep their own.

@@ -31,11 +31,13 @@ pub mod record;
 pub mod resource;
 pub mod round_trip;
 pub mod transaction;
+mod transitions;
 
 pub use harness::{
-    DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness, Tampered,
-    Tampering,
+    Damage, DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness,
+    Tampered, Tampering,
 };
+pub use transitions::core_allows;
 
 /// Instantiates every case for one [`OutboxHarness`] under the given test attribute.
 #[macro_export]
@@ -53,6 +55,7 @@ macro_rules! outbox_suite {
                 an_append_commits_with_business_rows,
                 an_append_rolls_back_with_business_rows,
                 a_swallowed_append_error_cannot_commit,
+                a_refused_append_leaves_no_business_row,
                 an_event_id_is_appended_once,
                 an_event_id_is_appended_once_within_a_transaction,
                 a_place_in_the_order_is_taken_once,
@@ -82,6 +85,7 @@ macro_rules! outbox_suite {
                 an_acknowledgement_is_recorded,
                 a_failure_within_its_budget_waits,
                 an_ended_budget_is_exhausted,
+                an_earlier_open_attempt_keeps_an_exhausted_row_open,
                 a_misroute_is_held,
                 the_last_failure_outlives_a_success,
                 only_the_claims_own_identity_records,
@@ -116,6 +120,7 @@ macro_rules! outbox_suite {
                 a_passed_deadline_ends_a_lapsed_claim,
                 used_attempts_end_a_lapsed_claim,
                 an_abandoned_attempt_keeps_the_certainty_open,
+                an_indeterminate_attempt_keeps_the_certainty_open,
                 a_provider_at_fault_exhausts_no_retry,
                 a_spent_head_still_blocks,
             }
@@ -141,6 +146,8 @@ macro_rules! outbox_suite {
                 a_late_acknowledgement_is_journalled_and_changes_nothing,
                 a_repeated_observation_is_absorbed,
                 an_orphaned_observation_is_dropped_and_counted,
+                a_late_misroute_is_journalled_as_one,
+                only_an_admitted_attempt_is_observed_late,
                 attempts_keep_their_own_observations,
                 an_empty_batch_writes_nothing,
             }
@@ -148,6 +155,7 @@ macro_rules! outbox_suite {
                 an_event_is_first_seen_once,
                 another_document_is_a_collision,
                 consumers_have_inboxes_of_their_own,
+                tenants_have_inboxes_of_their_own,
                 a_rolled_back_effect_leaves_no_inbox_row,
                 a_transaction_sees_its_own_inbox_row,
             }
@@ -184,6 +192,9 @@ macro_rules! outbox_guard_suite {
                 a_deliverys_copies_cannot_be_changed,
                 a_delivery_has_one_current_generation,
                 the_stores_identity_and_epoch_are_single,
+                a_delivery_moves_along_its_transitions,
+                an_unreadable_head_is_passed_over_and_counted,
+                a_claim_without_its_attempt_is_passed_over_and_counted,
             }
         }
     };

@@ -106,6 +106,40 @@ pub async fn an_ended_budget_is_exhausted<H: OutboxHarness>(h: H) {
     nothing(&h, &request(2)).await;
 }
 
+/// An earlier attempt that ended INDETERMINATE, by its own worker or abandoned, keeps an
+/// exhausted generation open; the last attempt's own answer is in the journal.
+pub async fn an_earlier_open_attempt_keeps_an_exhausted_row_open<H: OutboxHarness>(h: H) {
+    append(&h, [event("e1", "a", 1)]).await;
+    let first = claimed(&h, &request(1)).await;
+    let open = PublicationOutcome::Indeterminate(failure(RetryDisposition::RetryWithinBudget));
+    let delay = std::time::Duration::from_micros(1);
+    let open = outcome_of(&first, open, RelayDecision::Retry { delay });
+    h.deliveries().record_outcome(&open).await.expect("open");
+    let again = super::fixture::claimed_when_due(&h, 10, LONG).await;
+    exhausted_open(&h, &again).await;
+    append(&h, [event("e2", "b", 1)]).await;
+    claimed(&h, &leased(2000, SHORT)).await;
+    let again = super::fixture::claimed_when_due(&h, 2001, LONG).await;
+    exhausted_open(&h, &again).await;
+}
+
+/// Ends a claim with a rejection for good, and finds the row open about acceptance.
+async fn exhausted_open<H: OutboxHarness>(h: &H, claim: &ClaimedDelivery) {
+    let id = &claim.attempt.event_id;
+    let rejected = PublicationOutcome::Rejected(failure(RetryDisposition::NoRetry));
+    let record = outcome_of(claim, rejected, RelayDecision::Exhaust);
+    h.deliveries().record_outcome(&record).await.expect("ended");
+    let row = h.delivery(id).await.expect("delivery");
+    assert_eq!(row.state, DeliveryStateName::Exhausted);
+    assert_eq!(row.last_certainty, Some(AcceptanceCertainty::Indeterminate));
+    assert_eq!(
+        row.last_failure_class,
+        Some(FailureClass::BrokerUnavailable)
+    );
+    let last = h.journal(id).await.pop().expect("an outcome");
+    assert_eq!(last.certainty, Some(AcceptanceCertainty::NotAccepted));
+}
+
 /// A misroute becomes `HOLD`: its reference is journalled, but nothing is recorded as delivered.
 pub async fn a_misroute_is_held<H: OutboxHarness>(h: H) {
     let make = |claimed: &ClaimedDelivery| {
@@ -121,7 +155,10 @@ pub async fn a_misroute_is_held<H: OutboxHarness>(h: H) {
         observed.record_reference.as_deref(),
         Some("conformance/0@17")
     );
-    assert_eq!(row.delivery_recorded_at, None);
+    assert_eq!(
+        (row.delivery_recorded_at, row.record_reference),
+        (None, None)
+    );
     nothing(&h, &request(2)).await;
 }
 

@@ -154,14 +154,14 @@ macro_rules! store {
                 &'t self,
                 tx: &'t mut Tx,
                 consumer: &'t domain_core::identity::ConsumerId,
-                event_id: &'t domain_core::identity::EventId,
+                event: &'t application_core::event::EventIdentities,
                 envelope_sha256: domain_core::hashing::Sha256Digest,
             ) -> impl Future<Output = Result<InboxDecision, InboxError>> + Send + 't {
                 async move {
                     let unavailable = |error| InboxError::Unavailable(Box::new(error));
                     let done = sqlx::query($record)
                         .bind(consumer.as_str())
-                        .bind(event_id.as_str())
+                        .bind(event.event_id.as_str())
                         .bind(envelope_sha256.to_hex())
                         .execute(&mut tx.connection)
                         .await
@@ -171,7 +171,7 @@ macro_rules! store {
                     }
                     let (seen,): (String,) = sqlx::query_as($seen)
                         .bind(consumer.as_str())
-                        .bind(event_id.as_str())
+                        .bind(event.event_id.as_str())
                         .fetch_one(&mut tx.connection)
                         .await
                         .map_err(unavailable)?;

@@ -99,6 +99,44 @@ fn continuous_integration_sees_what_changed_or_is_gone() {
     );
 }
 
+/// The earlier format hashed descriptors in another form: across the two, payload schemas alone are
+/// compared, and a lock is brought forward only with every version at hand.
+#[test]
+fn a_lock_of_the_earlier_format_is_brought_forward() {
+    let now = locked(&[contract(), second()]);
+    let text = now.to_yaml().replace("lock.v2", "lock.v1");
+    let hashes: Vec<_> = now.iter().map(|(_, one)| one.descriptor.to_hex()).collect();
+    let text = hashes
+        .iter()
+        .fold(text, |text, hash| text.replace(hash, &"1".repeat(64)));
+    let before = ContractsLock::from_yaml(text.as_bytes()).expect("reads");
+    assert_ne!(before, now);
+    assert_eq!(now.check_grown_from(&before), Ok(()));
+    let both = catalog(&[contract(), second()]);
+    assert_eq!(before.merge(&both), Ok(now.clone()));
+    assert_eq!(before.check(&both), Err(LockError::EarlierFormat));
+    assert_eq!(before.check_grown_from(&now), Err(LockError::EarlierFormat));
+    assert_eq!(
+        before.merge(&catalog(&[second()])),
+        Err(LockError::Dropped(key(CONTRACT, 1)))
+    );
+    assert_eq!(
+        locked(&[second()]).check_grown_from(&before),
+        Err(LockError::Dropped(key(CONTRACT, 1)))
+    );
+    let mut schema = crate::fixture::schema(CONTRACT, 1);
+    schema["properties"]["title"]["maxLength"] = 81.into();
+    let changed = [contract().with_schema(&schema), second()];
+    assert_eq!(
+        locked(&changed).check_grown_from(&before),
+        Err(LockError::SchemaChanged(key(CONTRACT, 1)))
+    );
+    assert_eq!(
+        before.merge(&catalog(&changed)),
+        Err(LockError::SchemaChanged(key(CONTRACT, 1)))
+    );
+}
+
 #[test]
 fn start_up_takes_only_what_is_locked() {
     let lock = locked(&[contract()]);
@@ -131,9 +169,9 @@ fn a_file_that_is_no_lock_is_refused() {
         ("unknown key", format!("{text}more: 1\n")),
         (
             "repeated key",
-            format!("{text}format: countersign.contracts-lock.v1\n"),
+            format!("{text}format: countersign.contracts-lock.v2\n"),
         ),
-        ("other format", text.replace("lock.v1", "lock.v2")),
+        ("other format", text.replace("lock.v2", "lock.v3")),
         ("short hash", text.replacen("sha256: \"", "sha256: \"0", 2)),
         ("version zero", text.replace("version: 1", "version: 0")),
         ("second document", format!("{text}---\n{text}")),

@@ -5,26 +5,20 @@
 //! locked head is skipped with its whole scope.
 
 use super::PostgresDeliveries;
-use super::judge::{Judgement, LockedHead, judge};
+use super::heads::{Document, Head, Known, Place, ReadHead, find_heads, read};
+use super::judge::{Judgement, judge};
 use crate::errors::{Abort, DatabaseFault};
-use crate::rows::{ReadError, StoredRow};
+use crate::rows::ReadError;
 use crate::session::{self, Access};
 use crate::settings::micros;
-use application_core::event::StoredOutboxEvent;
 use application_core::ports::{
     AttemptIdentity, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
-    KnownRecord,
 };
-use domain_core::delivery::{Claim, DeliveryState, DeliveryStateName};
-use domain_core::identity::{ClaimToken, DeliveryGeneration, WorkerId};
+use domain_core::identity::ClaimToken;
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::{FailureClass, FailureStage};
-use sqlx::postgres::PgRow;
+use domain_core::publication::FailureStage;
 use sqlx::{PgConnection, Postgres, Row as _, Transaction};
 use std::sync::Arc;
-
-/// Eligible heads that one scan looks for. Whoever finds all of them taken scans on from there.
-const HEADS: i64 = 16;
 
 /// The stage that an abandoned attempt is closed under: its lease, the attempt's last deadline,
 /// passed.
@@ -42,14 +36,6 @@ fn unknown(fault: DatabaseFault) -> ClaimError {
 
 fn failed(error: sqlx::Error) -> ClaimAbort {
     Abort::of(error, unavailable)
-}
-
-/// A head as it was found.
-struct Head {
-    event_id: String,
-    generation: i64,
-    row_version: i64,
-    created_at: i64,
 }
 
 /// Why a found head was not taken.
@@ -73,7 +59,7 @@ impl PostgresDeliveries {
             .map_err(|fault| Abort::of(fault, unavailable))?;
         let known = Known::of(&request.known);
         let mut corrupt = None;
-        let mut after = (0, String::new());
+        let mut after = Place::start();
         loop {
             let heads = find_heads(&mut tx, &after, &known).await.map_err(failed)?;
             for head in &heads {
@@ -87,7 +73,7 @@ impl PostgresDeliveries {
                 }
             }
             match heads.into_iter().next_back() {
-                Some(last) => after = (last.created_at, last.event_id),
+                Some(last) => after = last.place(),
                 None => break,
             }
         }
@@ -103,70 +89,6 @@ async fn commit(tx: Transaction<'static, Postgres>) -> Result<(), ClaimAbort> {
     session::commit(tx)
         .await
         .map_err(|fault| Abort::of_commit(fault, unavailable, unknown))
-}
-
-/// What this process can send, by column.
-struct Known<'r> {
-    contracts: Vec<&'r str>,
-    versions: Vec<i32>,
-    schemas: Vec<&'r [u8]>,
-    destinations: Vec<&'r str>,
-    bindings: Vec<&'r str>,
-}
-
-impl<'r> Known<'r> {
-    fn of(records: &'r [KnownRecord]) -> Self {
-        let version =
-            |record: &KnownRecord| i32::try_from(record.contract.payload_version.value()).ok();
-        Self {
-            contracts: records
-                .iter()
-                .map(|record| record.contract.contract_id.as_str())
-                .collect(),
-            // A payload version fits a signed 32-bit column by its own rule.
-            versions: records.iter().filter_map(version).collect(),
-            schemas: records
-                .iter()
-                .map(|record| &record.payload_schema.as_bytes()[..])
-                .collect(),
-            destinations: records
-                .iter()
-                .map(|record| record.destination.as_str())
-                .collect(),
-            bindings: records
-                .iter()
-                .map(|record| record.binding_revision.as_str())
-                .collect(),
-        }
-    }
-}
-
-async fn find_heads(
-    connection: &mut PgConnection,
-    after: &(i64, String),
-    known: &Known<'_>,
-) -> Result<Vec<Head>, sqlx::Error> {
-    let rows = sqlx::query(include_str!("../sql/find_heads.sql"))
-        .bind(after.0)
-        .bind(&after.1)
-        .bind(&known.contracts)
-        .bind(&known.versions)
-        .bind(&known.schemas)
-        .bind(&known.destinations)
-        .bind(&known.bindings)
-        .bind(HEADS)
-        .fetch_all(connection)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Head {
-                event_id: row.try_get("event_id")?,
-                generation: row.try_get("delivery_generation")?,
-                row_version: row.try_get("row_version")?,
-                created_at: row.try_get("created_at")?,
-            })
-        })
-        .collect()
 }
 
 /// Locks, judges and changes one head.
@@ -185,7 +107,7 @@ async fn take(
     let Some(locked) = locked else {
         return Ok(Err(Passed::Over));
     };
-    let read = match read(tx, head, &locked).await {
+    let read = match read(tx, head, &locked, Document::Read).await {
         Ok(read) => read,
         Err(ReadError::Database(fault)) => return Err(Abort::of(fault, unavailable)),
         Err(ReadError::Corrupt(what)) => return Ok(Err(Passed::Corrupt(what))),
@@ -203,7 +125,7 @@ async fn take(
             if let Err(passed) = abandon(tx, head, lapsed.as_ref()).await? {
                 return Ok(Err(passed));
             }
-            spend(tx, head, request, reason, lapsed.is_some()).await?;
+            spend(tx, head, request, reason).await?;
             Ok(Ok(ClaimOutcome::BudgetSpent {
                 event_id: read.event.identities.event_id,
                 generation: read.generation,
@@ -211,66 +133,6 @@ async fn take(
             }))
         }
     }
-}
-
-/// A locked head with its event.
-struct ReadHead {
-    locked: LockedHead,
-    generation: DeliveryGeneration,
-    event: StoredOutboxEvent,
-}
-
-async fn read(tx: &mut PgConnection, head: &Head, locked: &PgRow) -> Result<ReadHead, ReadError> {
-    let event = read_event(tx, &head.event_id).await?;
-    let corrupt =
-        |column: &str| ReadError::Corrupt(format!("column {column} of event {}", head.event_id));
-    let generation =
-        DeliveryGeneration::new(head.generation).map_err(|_| corrupt("delivery_generation"))?;
-    let instant = |column: &str| -> Result<DatabaseInstant, ReadError> {
-        Ok(DatabaseInstant::from_epoch_micros(locked.try_get(column)?))
-    };
-    let state = match DeliveryStateName::from_name(locked.try_get("state")?) {
-        Some(DeliveryStateName::Ready) => DeliveryState::Ready,
-        Some(DeliveryStateName::RetryWait) => DeliveryState::RetryWait {
-            due: instant("next_attempt_at")?,
-        },
-        Some(DeliveryStateName::Claimed) => {
-            let token: Vec<u8> = locked.try_get("claim_token")?;
-            let owner: String = locked.try_get("claim_owner")?;
-            DeliveryState::Claimed(Claim {
-                token: ClaimToken::from_random(
-                    token.try_into().map_err(|_| corrupt("claim_token"))?,
-                ),
-                owner: WorkerId::parse(owner).map_err(|_| corrupt("claim_owner"))?,
-                until: instant("claim_until")?,
-            })
-        }
-        _ => return Err(corrupt("state")),
-    };
-    let attempt_count: i32 = locked.try_get("publication_attempt_count")?;
-    Ok(ReadHead {
-        locked: LockedHead {
-            state,
-            attempt_count: u32::try_from(attempt_count)
-                .map_err(|_| corrupt("publication_attempt_count"))?,
-            deadline: instant("automatic_attempt_deadline")?,
-            now: instant("now")?,
-        },
-        generation,
-        event,
-    })
-}
-
-/// The event of a delivery; the foreign key says that it is there.
-pub(super) async fn read_event(
-    connection: &mut PgConnection,
-    event_id: &str,
-) -> Result<StoredOutboxEvent, ReadError> {
-    let row = sqlx::query(include_str!("../sql/read_event.sql"))
-        .bind(event_id)
-        .fetch_one(connection)
-        .await?;
-    StoredRow::new(&row)?.event()
 }
 
 /// Closes the attempt of a lapsed claim, if there is one.
@@ -292,10 +154,7 @@ async fn abandon(
         .map_err(failed)?;
     match closed.rows_affected() {
         1 => Ok(Ok(())),
-        0 => Ok(Err(Passed::Corrupt(format!(
-            "the claim on event {} has no attempt in the journal",
-            head.event_id
-        )))),
+        0 => Ok(Err(Passed::Corrupt(head.without_attempt()))),
         _ => Err(Abort::Failed(unavailable(DatabaseFault::RowCount))),
     }
 }
@@ -356,24 +215,16 @@ async fn spend(
     head: &Head,
     request: &ClaimRequest,
     reason: BudgetSpentReason,
-    lapsed: bool,
 ) -> Result<(), ClaimAbort> {
-    // An abandoned attempt says more than the deadline that came after it.
-    let failure = match (reason, lapsed) {
-        (_, true) => Some((FailureClass::AttemptAbandoned, ABANDONED_AT)),
-        (BudgetSpentReason::Deadline, false) => {
-            Some((FailureClass::DeadlineExceeded, FailureStage::Deadline))
-        }
-        (BudgetSpentReason::Attempts, false) => None,
-    };
+    let (class, stage) = reason.failure();
     let spent = sqlx::query(include_str!("../sql/spend_budget.sql"))
         .bind(&head.event_id)
         .bind(head.generation)
         .bind(head.row_version)
         .bind(micros(request.attempt_budget))
         .bind(i64::from(request.maximum_attempts))
-        .bind(failure.map(|(class, _)| class.as_str()))
-        .bind(failure.map(|(_, stage)| stage.as_str()))
+        .bind(class.as_str())
+        .bind(stage.as_str())
         .execute(tx)
         .await
         .map_err(failed)?;

@@ -4,7 +4,7 @@
 //! transaction; a claim that lapsed or was taken over is lost, whatever its journal says next.
 
 use super::PostgresDeliveries;
-use super::claim::read_event;
+use super::heads::{Document, read_event};
 use crate::errors::DatabaseFault;
 use crate::rows::{ReadError, StoredRow};
 use crate::session::Access;
@@ -58,7 +58,7 @@ impl PostgresDeliveries {
         if !row.get::<bool>("held")? {
             return Ok(RecordedAttempt::Lost);
         }
-        let event = read_event(&mut tx, row.event_id().as_str()).await?;
+        let event = read_event(&mut tx, row.event_id().as_str(), Document::Read).await?;
         Ok(RecordedAttempt::Open(Box::new(ClaimedDelivery {
             attempt: AttemptIdentity {
                 event_id: row.event_id(),

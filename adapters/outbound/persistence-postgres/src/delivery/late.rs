@@ -1,13 +1,14 @@
 //! Late acknowledgements, in a transaction of their own.
 //!
 //! Invariant: the deliveries are locked before the journal is read, and nothing of a delivery is
-//! changed; an observation that is there already, or whose delivery is not, spoils no other.
+//! changed; an observation that is there already, or whose attempt was never admitted, spoils no
+//! other.
 
 use super::PostgresDeliveries;
 use crate::errors::{Abort, DatabaseFault};
 use crate::session::{self, Access};
 use application_core::ports::{LatePublicationObservation, LateWriteError, LateWriteReport};
-use sqlx::Row as _;
+use sqlx::PgConnection;
 use std::collections::BTreeSet;
 
 type LateAbort = Abort<LateWriteError>;
@@ -35,44 +36,40 @@ impl PostgresDeliveries {
             .begin(Access::RELAY)
             .await
             .map_err(|fault| Abort::of(fault, unavailable))?;
-        let present = sqlx::query(include_str!("../sql/lock_deliveries.sql"))
+        sqlx::query(include_str!("../sql/lock_deliveries.sql"))
             .bind(column(observations, |one| one.attempt.event_id.as_str()))
             .bind(column(observations, |one| one.attempt.generation.value()))
-            .fetch_all(&mut *tx)
+            .execute(&mut *tx)
             .await
             .map_err(failed)?;
-        let present: BTreeSet<(String, i64)> = present
-            .iter()
-            .map(|row| {
-                Ok((
-                    row.try_get("event_id")?,
-                    row.try_get("delivery_generation")?,
-                ))
-            })
-            .collect::<Result<_, _>>()
-            .map_err(failed)?;
-        let kept: Vec<_> = observations
-            .iter()
-            .filter(|one| {
-                present.contains(&(
-                    one.attempt.event_id.as_str().to_owned(),
-                    one.attempt.generation.value(),
-                ))
-            })
-            .cloned()
-            .collect();
-        let digests: Vec<Vec<u8>> = column(&kept, |one| {
-            one.attempt.claim_token.digest().as_bytes().to_vec()
-        });
+        let kept = admitted(&mut tx, observations).await.map_err(failed)?;
         let written = sqlx::query(include_str!("../sql/late_observations.sql"))
-            .bind(column(&kept, |one| one.attempt.event_id.as_str()))
-            .bind(column(&kept, |one| one.attempt.generation.value()))
-            .bind(column(&kept, |one| one.attempt.attempt_id.as_str()))
-            .bind(digests)
-            .bind(column(&kept, |one| one.producer_generation.as_str()))
-            .bind(column(&kept, |one| one.binding_revision.as_str()))
-            .bind(column(&kept, |one| one.observed_at.epoch_micros()))
-            .bind(column(&kept, |one| one.record_reference.as_str()))
+            .bind(column(kept.iter().copied(), |one| {
+                one.attempt.event_id.as_str()
+            }))
+            .bind(column(kept.iter().copied(), |one| {
+                one.attempt.generation.value()
+            }))
+            .bind(column(kept.iter().copied(), |one| {
+                one.attempt.attempt_id.as_str()
+            }))
+            .bind(digests(&kept))
+            .bind(column(kept.iter().copied(), |one| {
+                one.producer_generation.as_str()
+            }))
+            .bind(column(kept.iter().copied(), |one| {
+                one.binding_revision.as_str()
+            }))
+            .bind(column(kept.iter().copied(), |one| {
+                one.observed_at.epoch_micros()
+            }))
+            .bind(column(kept.iter().copied(), |one| {
+                one.record_reference.as_str()
+            }))
+            .bind(column(kept.iter().copied(), |one| one.certainty.as_str()))
+            .bind(column(kept.iter().copied(), |one| {
+                one.disposition().as_str()
+            }))
             .execute(&mut *tx)
             .await
             .map_err(failed)?;
@@ -88,9 +85,37 @@ impl PostgresDeliveries {
     }
 }
 
-fn column<'o, T>(
+/// The observations whose attempt was admitted under its token.
+async fn admitted<'o>(
+    connection: &mut PgConnection,
     observations: &'o [LatePublicationObservation],
+) -> Result<Vec<&'o LatePublicationObservation>, sqlx::Error> {
+    let all: Vec<_> = observations.iter().collect();
+    let places: Vec<i64> = sqlx::query_scalar(include_str!("../sql/admitted_attempts.sql"))
+        .bind(column(observations, |one| one.attempt.event_id.as_str()))
+        .bind(column(observations, |one| one.attempt.generation.value()))
+        .bind(column(observations, |one| one.attempt.attempt_id.as_str()))
+        .bind(digests(&all))
+        .fetch_all(connection)
+        .await?;
+    let places: BTreeSet<i64> = places.into_iter().collect();
+    Ok((1..)
+        .zip(all)
+        .filter(|(place, _)| places.contains(place))
+        .map(|(_, one)| one)
+        .collect())
+}
+
+fn digests(observations: &[&LatePublicationObservation]) -> Vec<Vec<u8>> {
+    observations
+        .iter()
+        .map(|one| one.attempt.claim_token.digest().as_bytes().to_vec())
+        .collect()
+}
+
+fn column<'o, T>(
+    observations: impl IntoIterator<Item = &'o LatePublicationObservation>,
     value: impl Fn(&'o LatePublicationObservation) -> T,
 ) -> Vec<T> {
-    observations.iter().map(value).collect()
+    observations.into_iter().map(value).collect()
 }

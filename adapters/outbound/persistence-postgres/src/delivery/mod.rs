@@ -7,16 +7,19 @@
 mod backlog;
 mod claim;
 mod find;
+mod heads;
 mod judge;
 mod late;
 mod record;
 
-use crate::errors::Abort;
+use crate::errors::{Abort, DatabaseFault};
+use crate::rows::ReadError;
 use crate::session::Sessions;
 use application_core::ports::{
     BacklogError, ClaimError, ClaimOutcome, ClaimRequest, FindAttemptError, KnownRecord,
     LatePublicationObservation, LateWriteError, LateWriteReport, OutboxAttemptObservationPort,
     OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, UnknownBacklog,
+    UnknownReason,
 };
 use domain_core::identity::{ClaimToken, PublicationAttemptId};
 use std::sync::Arc;
@@ -32,6 +35,10 @@ impl PostgresDeliveries {
     pub fn repeated_transactions(&self) -> u64 {
         self.sessions.repeated()
     }
+}
+
+fn uncounted(fault: DatabaseFault) -> BacklogError {
+    BacklogError(Box::new(fault))
 }
 
 #[async_trait::async_trait]
@@ -69,9 +76,14 @@ impl OutboxDeliveryPort for PostgresDeliveries {
     }
 
     async fn count_unknown(&self, known: &[KnownRecord]) -> Result<UnknownBacklog, BacklogError> {
-        self.backlog(known)
-            .await
-            .map_err(|fault| BacklogError(Box::new(fault)))
+        let mut backlog = self.backlog(known).await.map_err(uncounted)?;
+        match self.count_unreadable(known).await {
+            Ok(0) => {}
+            Ok(count) => drop(backlog.by_reason.insert(UnknownReason::Unreadable, count)),
+            Err(ReadError::Database(fault)) => return Err(uncounted(fault)),
+            Err(ReadError::Corrupt(what)) => return Err(BacklogError(what.into())),
+        }
+        Ok(backlog)
     }
 }
 

@@ -8,9 +8,6 @@ use crate::errors::{Abort, DatabaseFault};
 use crate::session::{self, Access};
 use crate::settings::micros;
 use application_core::ports::{OutcomeRecord, RecordError, RecordOutcome};
-use domain_core::delivery::DeliveryStateName;
-use domain_core::publication::RelayDecision;
-use std::time::Duration;
 
 type RecordAbort = Abort<RecordError>;
 
@@ -24,15 +21,6 @@ fn unknown(fault: DatabaseFault) -> RecordError {
 
 fn failed(error: sqlx::Error) -> RecordAbort {
     Abort::of(error, unavailable)
-}
-
-fn target(decision: RelayDecision) -> (DeliveryStateName, Duration) {
-    match decision {
-        RelayDecision::Record => (DeliveryStateName::DeliveryRecorded, Duration::ZERO),
-        RelayDecision::Retry { delay } => (DeliveryStateName::RetryWait, delay),
-        RelayDecision::Exhaust => (DeliveryStateName::Exhausted, Duration::ZERO),
-        RelayDecision::Hold => (DeliveryStateName::Hold, Duration::ZERO),
-    }
 }
 
 impl PostgresDeliveries {
@@ -57,7 +45,7 @@ impl PostgresDeliveries {
             session::roll_back(tx).await;
             return Ok(RecordOutcome::Stale);
         }
-        let (state, delay) = target(record.decision);
+        let state = record.decision.state();
         let outcome = &record.outcome;
         let failure = outcome.failure();
         let receipt = outcome.receipt();
@@ -67,7 +55,7 @@ impl PostgresDeliveries {
             .bind(&attempt.claim_token.as_bytes()[..])
             .bind(record.owner.as_str())
             .bind(state.as_str())
-            .bind(micros(delay))
+            .bind(micros(record.decision.delay()))
             .bind(outcome.certainty().as_str())
             .bind(outcome.disposition().as_str())
             .bind(failure.map(|failure| failure.class.as_str()))

@@ -1,16 +1,18 @@
--- Appends late acknowledgements whose deliveries are locked; one that is there already is left as
--- it is. Nothing of a delivery changes.
+-- Appends late acknowledgements of admitted attempts whose deliveries are locked; one that is there
+-- already is left as it is. Nothing of a delivery changes.
 --
 -- $1 event ids, $2 generations, $3 attempt ids, $4 token digests, $5 producer generations,
--- $6 binding revisions, $7 observation times in epoch microseconds, $8 record references.
+-- $6 binding revisions, $7 observation times in epoch microseconds, $8 record references,
+-- $9 certainties, $10 dispositions.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.event_id, g.generation, g.attempt_id) g.*
       FROM unnest(
                $1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], $6::text[],
-               $7::bigint[], $8::text[]
+               $7::bigint[], $8::text[], $9::text[], $10::text[]
            ) WITH ORDINALITY
            AS g (
-               event_id, generation, attempt_id, digest, producer, binding, seen_at, reference, place
+               event_id, generation, attempt_id, digest, producer, binding, seen_at, reference,
+               certainty, disposition, place
            )
      ORDER BY g.event_id, g.generation, g.attempt_id, g.place
 ), fresh AS MATERIALIZED (
@@ -42,5 +44,5 @@ SELECT fresh.event_id, fresh.generation, fresh.attempt_id,
        ),
        'LATE_ACK_OBSERVED', fresh.digest, fresh.producer, fresh.binding,
        timestamptz 'epoch' + fresh.seen_at * interval '1 microsecond',
-       'ACCEPTED', 'NO_RETRY', fresh.reference
+       fresh.certainty, fresh.disposition, fresh.reference
   FROM fresh

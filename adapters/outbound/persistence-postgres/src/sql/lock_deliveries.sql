@@ -1,5 +1,5 @@
 -- Locks the deliveries of a batch of late acknowledgements in key order, so that their journals are
--- written by nobody else meanwhile. Those that are not there are not in the answer.
+-- written by nobody else meanwhile.
 --
 -- $1 event ids, $2 generations.
 SELECT d.event_id, d.delivery_generation

@@ -1,5 +1,6 @@
 -- The valid-lease CAS of requirement 004 §18.6 for the attempt admitted under its token, and that
--- attempt's outcome in the journal.
+-- attempt's outcome in the journal. One attempt of the generation that ended INDETERMINATE leaves an
+-- EXHAUSTED row INDETERMINATE. Only a recorded delivery says where the broker has the record.
 --
 -- $1 event id, $2 generation, $3 token, $4 owner, $5 new state, $6 retry delay in microseconds,
 -- $7 certainty, $8 disposition, $9 failure class, $10 failure stage, $11 producer generation,
@@ -16,11 +17,20 @@ WITH moved AS (
            delivery_recorded_at =
                CASE WHEN $5::text = 'DELIVERY_RECORDED' THEN clock_timestamp() END,
            terminal_at = CASE WHEN $5::text <> 'RETRY_WAIT' THEN clock_timestamp() END,
-           last_outcome_certainty = $7::text,
+           last_outcome_certainty = CASE
+               WHEN $5::text = 'EXHAUSTED' AND EXISTS (
+                   SELECT 1
+                     FROM outbox_delivery_attempt_observation AS observed
+                    WHERE observed.event_id = d.event_id
+                      AND observed.delivery_generation = d.delivery_generation
+                      AND observed.observation_type = 'OUTCOME_OBSERVED'
+                      AND observed.acceptance_certainty = 'INDETERMINATE'
+               ) THEN 'INDETERMINATE' ELSE $7::text END,
            last_failure_class = coalesce($9::text, d.last_failure_class),
            last_failure_stage = coalesce($10::text, d.last_failure_stage),
            provider_generation = $11::text,
-           provider_record_reference = $12::text,
+           provider_record_reference =
+               CASE WHEN $5::text = 'DELIVERY_RECORDED' THEN $12::text END,
            row_version = d.row_version + 1,
            updated_at = clock_timestamp()
      WHERE d.event_id = $1::text

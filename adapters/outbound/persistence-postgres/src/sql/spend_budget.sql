@@ -2,7 +2,7 @@
 -- is INDETERMINATE as soon as one attempt of the generation was.
 --
 -- $1 event id, $2 generation, $3 row version, $4 attempt budget in microseconds, $5 attempts
--- allowed, $6 failure class and $7 stage to report, or NULL to keep the last ones.
+-- allowed, $6 failure class and $7 stage to report.
 UPDATE outbox_delivery AS d
    SET state = 'EXHAUSTED',
        claim_token = NULL,
@@ -18,8 +18,8 @@ UPDATE outbox_delivery AS d
                   AND observed.observation_type = 'OUTCOME_OBSERVED'
                   AND observed.acceptance_certainty = 'INDETERMINATE'
            ) THEN 'INDETERMINATE' ELSE d.last_outcome_certainty END,
-       last_failure_class = coalesce($6::text, d.last_failure_class),
-       last_failure_stage = coalesce($7::text, d.last_failure_stage),
+       last_failure_class = $6::text,
+       last_failure_stage = $7::text,
        row_version = d.row_version + 1,
        updated_at = clock_timestamp()
  WHERE d.event_id = $1::text

@@ -9,7 +9,8 @@ use application_core::conformance::outbox::{
     DeliveryRow, ObservationRow, ObservationType, OutboxHarness,
 };
 use application_core::ports::{
-    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort, TransactionResourcePort,
+    AppendPolicy, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
+    TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
@@ -20,8 +21,7 @@ use domain_core::identity::{
 use domain_core::instant::DatabaseInstant;
 use domain_core::publication::{AcceptanceCertainty, FailureClass, FailureStage, RetryDisposition};
 use outbound_persistence_postgres::{
-    AppendPolicy, PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions,
-    PostgresWriteTransaction,
+    PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions, PostgresWriteTransaction,
 };
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};

@@ -16,6 +16,7 @@ mod claims;
 mod commit_reply;
 mod conformance;
 mod faults;
+mod inbox;
 mod migrations;
 mod plans;
 mod roles;

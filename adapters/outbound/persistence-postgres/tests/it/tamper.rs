@@ -3,8 +3,9 @@
 //! Invariant: an attempt says `Done` only if the database committed it and a row changed.
 
 use crate::harness::PostgresHarness;
-use application_core::conformance::outbox::{GuardedOutboxHarness, Tampered, Tampering};
+use application_core::conformance::outbox::{Damage, GuardedOutboxHarness, Tampered, Tampering};
 use domain_core::identity::EventId;
+use sqlx::Executor as _;
 
 impl GuardedOutboxHarness for PostgresHarness {
     async fn tamper(&self, tampering: Tampering, event: &EventId) -> Tampered {
@@ -34,6 +35,27 @@ impl GuardedOutboxHarness for PostgresHarness {
                 Tampered::Refused
             }
         }
+    }
+
+    async fn damage(&self, damage: Damage, event: &EventId) {
+        let mut tx = self.pool.begin().await.expect("begin");
+        tx.execute("SET LOCAL session_replication_role = replica")
+            .await
+            .expect("a superuser");
+        let done = sqlx::query(match damage {
+            // The CHECKs let it through.
+            Damage::AggregateId => {
+                r"UPDATE outbox_event SET aggregate_id = U&'\200B' WHERE event_id = $1"
+            }
+            Damage::JournalLost => {
+                "DELETE FROM outbox_delivery_attempt_observation WHERE event_id = $1"
+            }
+        })
+        .bind(event.as_str())
+        .execute(&mut *tx)
+        .await;
+        assert_eq!(done.expect("damaged").rows_affected(), 1);
+        tx.commit().await.expect("committed");
     }
 }
 
@@ -102,6 +124,19 @@ fn statement(tampering: Tampering) -> &'static str {
              clock_timestamp(), partition_key_text, aggregate_sequence, aggregate_event_index, \
              ordering_required, get_byte(decode(left(partition_key_text, 2), 'hex'), 0) \
              FROM outbox_event WHERE event_id = $1"
+        }
+        Tampering::ChangeEpochAuthority => "UPDATE outbox_publication_epoch SET authority = 'CDC'",
+        Tampering::SkipReady => {
+            "UPDATE outbox_delivery SET state = 'SKIPPED', terminal_at = clock_timestamp(), \
+             row_version = row_version + 1 WHERE event_id = $1"
+        }
+        Tampering::ReviveExhausted => {
+            "UPDATE outbox_delivery SET state = 'READY', terminal_at = NULL, \
+             row_version = row_version + 1 WHERE event_id = $1"
+        }
+        Tampering::SkipRowVersion => {
+            "UPDATE outbox_delivery SET state = 'HOLD', terminal_at = clock_timestamp(), \
+             row_version = row_version + 2 WHERE event_id = $1"
         }
     }
 }

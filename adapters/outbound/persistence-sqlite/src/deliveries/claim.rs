@@ -3,28 +3,19 @@
 //! Invariant: claim, attempt count, `ATTEMPT_ADMITTED` and the closing of an abandoned attempt
 //! commit together or not at all.
 
-use super::{EventError, select_event};
-use crate::encoding::{known, micros};
+use super::heads::{Head, first_readable};
+use super::{Document, EventError};
+use crate::encoding::micros;
 use crate::errors::CommitError;
 use crate::row::{self, CorruptColumn};
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::{
     AttemptIdentity, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
 };
-use domain_core::identity::{DeliveryGeneration, EventId};
 use domain_core::instant::DatabaseInstant;
-use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
-
-/// The head that was found, and what is to be done with it.
-struct Candidate {
-    event_id: EventId,
-    generation: DeliveryGeneration,
-    row_version: i64,
-    lapsed: bool,
-    spent: Option<BudgetSpentReason>,
-}
 
 /// What the claim's update returned.
 struct Lease {
@@ -38,9 +29,12 @@ pub(super) async fn claim_next(
     reads: &SqlitePool,
     request: &ClaimRequest,
 ) -> Result<ClaimOutcome, ClaimError> {
-    // A look without the write lock first: an idle relay never stands in a writer's way.
-    if find(reads, request).await?.is_none() {
-        return Ok(ClaimOutcome::Nothing);
+    // A look without the write lock first: a relay without work never stands in a writer's way.
+    {
+        let mut look = reads.acquire().await.map_err(unavailable)?;
+        if find(&mut look, request, Document::Left).await?.is_none() {
+            return Ok(ClaimOutcome::Nothing);
+        }
     }
     let mut tx = writer.begin().await.map_err(unavailable)?;
     let outcome = take(&mut tx, request).await?;
@@ -65,23 +59,22 @@ fn corrupt(column: &CorruptColumn) -> ClaimError {
     }
 }
 
-/// Looks for the head to claim, by the rows and the clock that `connection` sees.
+/// The head to claim. One that cannot be read is the answer only when no other is left.
 async fn find(
-    connection: impl sqlx::SqliteExecutor<'_>,
+    connection: &mut SqliteConnection,
     request: &ClaimRequest,
-) -> Result<Option<Candidate>, ClaimError> {
-    let found = sqlx::query(include_str!("../sql/select_candidate.sql"))
-        .bind(known(&request.known))
-        .bind(micros(request.attempt_budget))
-        .bind(i64::from(request.maximum_attempts))
-        .fetch_optional(connection)
+    document: Document,
+) -> Result<Option<Head>, ClaimError> {
+    let found = first_readable(connection, request, document)
         .await
-        .map_err(unavailable)?;
-    found
-        .as_ref()
-        .map(candidate)
-        .transpose()
-        .map_err(|column| corrupt(&column))
+        .map_err(|error| match error {
+            EventError::Database(error) => unavailable(error),
+            EventError::Corrupt(what) => ClaimError::Corrupt { what },
+        })?;
+    match (found.head, found.corrupt) {
+        (None, Some(what)) => Err(ClaimError::Corrupt { what }),
+        (head, _) => Ok(head),
+    }
 }
 
 /// Acts on the head that is found under the write lock.
@@ -89,47 +82,29 @@ async fn take(
     tx: &mut SqliteWriteTransaction,
     request: &ClaimRequest,
 ) -> Result<ClaimOutcome, ClaimError> {
-    let Some(candidate) = find(tx.connection(), request).await? else {
+    let Some(head) = find(tx.connection(), request, Document::Read).await? else {
         return Ok(ClaimOutcome::Nothing);
     };
-    if candidate.lapsed {
-        close_abandoned(tx, &candidate).await?;
+    if head.lapsed {
+        close_abandoned(tx, &head).await?;
     }
-    match candidate.spent {
-        Some(reason) => exhaust(tx, request, candidate, reason).await,
-        None => claim(tx, request, candidate).await,
+    match head.spent {
+        Some(reason) => exhaust(tx, request, head, reason).await,
+        None => claim(tx, request, head).await,
     }
 }
 
-fn candidate(found: &SqliteRow) -> Result<Candidate, CorruptColumn> {
-    Ok(Candidate {
-        event_id: row::parsed(found, "event_id")?,
-        generation: row::number(found, "delivery_generation", DeliveryGeneration::new)?,
-        row_version: row::value(found, "row_version")?,
-        lapsed: row::value(found, "lapsed")?,
-        spent: row::optional_text(found, "spent", |name| {
-            [BudgetSpentReason::Deadline, BudgetSpentReason::Attempts]
-                .into_iter()
-                .find(|reason| reason.as_str() == name)
-                .ok_or("an unknown name")
-        })?,
-    })
-}
-
-async fn close_abandoned(
-    tx: &mut SqliteWriteTransaction,
-    candidate: &Candidate,
-) -> Result<(), ClaimError> {
+async fn close_abandoned(tx: &mut SqliteWriteTransaction, head: &Head) -> Result<(), ClaimError> {
     let closed = sqlx::query(include_str!("../sql/close_abandoned_attempt.sql"))
-        .bind(candidate.event_id.as_str())
-        .bind(candidate.generation.value())
+        .bind(head.event_id().as_str())
+        .bind(head.generation.value())
         .execute(tx.connection())
         .await
         .map_err(unavailable)?;
     match closed.rows_affected() {
         1 => Ok(()),
         count => Err(ClaimError::Corrupt {
-            what: format!("a lapsed claim has {count} open attempts instead of one"),
+            what: format!("a lapsed claim had one open attempt and {count} were closed"),
         }),
     }
 }
@@ -137,15 +112,18 @@ async fn close_abandoned(
 async fn exhaust(
     tx: &mut SqliteWriteTransaction,
     request: &ClaimRequest,
-    candidate: Candidate,
+    head: Head,
     reason: BudgetSpentReason,
 ) -> Result<ClaimOutcome, ClaimError> {
+    let (class, stage) = reason.failure();
     let exhausted = sqlx::query(include_str!("../sql/exhaust_delivery.sql"))
-        .bind(candidate.event_id.as_str())
-        .bind(candidate.generation.value())
-        .bind(candidate.row_version)
+        .bind(head.event_id().as_str())
+        .bind(head.generation.value())
+        .bind(head.row_version)
         .bind(micros(request.attempt_budget))
         .bind(i64::from(request.maximum_attempts))
+        .bind(class.as_str())
+        .bind(stage.as_str())
         .execute(tx.connection())
         .await
         .map_err(unavailable)?;
@@ -154,8 +132,8 @@ async fn exhaust(
         return Ok(ClaimOutcome::Nothing);
     }
     Ok(ClaimOutcome::BudgetSpent {
-        event_id: candidate.event_id,
-        generation: candidate.generation,
+        event_id: head.event_id().clone(),
+        generation: head.generation,
         reason,
     })
 }
@@ -163,16 +141,17 @@ async fn exhaust(
 async fn claim(
     tx: &mut SqliteWriteTransaction,
     request: &ClaimRequest,
-    candidate: Candidate,
+    head: Head,
 ) -> Result<ClaimOutcome, ClaimError> {
     let claimed = sqlx::query(include_str!("../sql/claim_delivery.sql"))
-        .bind(candidate.event_id.as_str())
-        .bind(candidate.generation.value())
-        .bind(candidate.row_version)
+        .bind(head.event_id().as_str())
+        .bind(head.generation.value())
+        .bind(head.row_version)
         .bind(request.token.as_bytes().as_slice())
         .bind(request.owner.as_str())
         .bind(micros(request.lease))
         .bind(micros(request.attempt_budget))
+        .bind(i64::from(request.maximum_attempts))
         .fetch_optional(tx.connection())
         .await
         .map_err(unavailable)?;
@@ -182,8 +161,8 @@ async fn claim(
     };
     let lease = lease(&claimed).map_err(|column| corrupt(&column))?;
     let admitted = sqlx::query(include_str!("../sql/admit_attempt.sql"))
-        .bind(candidate.event_id.as_str())
-        .bind(candidate.generation.value())
+        .bind(head.event_id().as_str())
+        .bind(head.generation.value())
         .bind(request.attempt_id.as_str())
         .bind(request.token.digest().as_bytes().as_slice())
         .bind(request.producer_generation.as_str())
@@ -195,23 +174,15 @@ async fn claim(
             what: "a claimed delivery is gone".to_owned(),
         });
     }
-    let event = select_event(tx.connection(), candidate.event_id.as_str())
-        .await
-        .map_err(|error| match error {
-            EventError::Database(error) => unavailable(error),
-            EventError::Corrupt(column) => ClaimError::Corrupt {
-                what: format!("event {}: {column}", candidate.event_id),
-            },
-        })?;
     Ok(ClaimOutcome::Claimed(Box::new(ClaimedDelivery {
         attempt: AttemptIdentity {
-            event_id: candidate.event_id,
-            generation: candidate.generation,
+            event_id: head.event_id().clone(),
+            generation: head.generation,
             attempt_id: request.attempt_id.clone(),
             claim_token: request.token,
         },
         owner: request.owner.clone(),
-        event: Arc::new(event),
+        event: Arc::new(head.event),
         claim_until: lease.until,
         claim_count: lease.claim_count,
         attempt_count: lease.attempt_count,

@@ -3,7 +3,7 @@
 //! Invariant: the look-up takes the write lock, so no transaction that could still change its
 //! answer is under way.
 
-use super::{EventError, select_event};
+use super::{Document, EventError, select_event};
 use crate::row::{self, CorruptColumn};
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::{
@@ -55,11 +55,11 @@ async fn look_up(
         return Ok(ended);
     }
     let event_id: EventId = row::parsed(&found, "event_id").map_err(|error| corrupt(&error))?;
-    let event = select_event(tx.connection(), event_id.as_str())
+    let event = select_event(tx.connection(), &event_id, Document::Read)
         .await
         .map_err(|error| match error {
             EventError::Database(error) => unavailable(error),
-            EventError::Corrupt(column) => corrupt(&column),
+            EventError::Corrupt(what) => FindAttemptError::Corrupt { what },
         })?;
     let attempt = |generation| AttemptIdentity {
         event_id,

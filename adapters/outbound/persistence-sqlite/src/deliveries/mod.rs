@@ -5,6 +5,7 @@
 
 mod claim;
 mod find;
+mod heads;
 mod record;
 
 use crate::encoding;
@@ -16,7 +17,7 @@ use application_core::ports::{
     OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, UnknownBacklog,
     UnknownReason,
 };
-use domain_core::identity::{ClaimToken, PublicationAttemptId};
+use domain_core::identity::{ClaimToken, EventId, PublicationAttemptId};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// The relay's transactions on one store.
@@ -51,6 +52,11 @@ impl OutboxDeliveryPort for SqliteDeliveries {
             .await
             .map_err(|error| BacklogError(Box::new(error)))?;
         let mut backlog = UnknownBacklog::default();
+        let unreadable = self.count_unreadable(known).await;
+        match unreadable.map_err(|error| BacklogError(Box::new(error)))? {
+            0 => {}
+            count => drop(backlog.by_reason.insert(UnknownReason::Unreadable, count)),
+        }
         for row in &rows {
             let counted = (|| {
                 let reason = row::name(row, "reason", reason)?;
@@ -65,30 +71,59 @@ impl OutboxDeliveryPort for SqliteDeliveries {
 }
 
 fn reason(name: &str) -> Option<UnknownReason> {
-    [
-        UnknownReason::ContractVersion,
-        UnknownReason::SchemaHash,
-        UnknownReason::BindingRevision,
-    ]
-    .into_iter()
-    .find(|reason| reason.as_str() == name)
+    UnknownReason::ALL
+        .into_iter()
+        .find(|reason| reason.as_str() == name)
+}
+
+impl SqliteDeliveries {
+    async fn count_unreadable(&self, known: &[KnownRecord]) -> Result<u64, EventError> {
+        let connection = self.reads.acquire().await;
+        let mut connection = connection.map_err(EventError::Database)?;
+        heads::count_unreadable(&mut connection, known).await
+    }
 }
 
 /// Why an event could not be read.
+#[derive(Debug, thiserror::Error)]
 enum EventError {
-    Database(sqlx::Error),
-    Corrupt(row::CorruptColumn),
+    #[error("the database did not answer")]
+    Database(#[source] sqlx::Error),
+    /// Which row and rule, without its content.
+    #[error("a stored row cannot be read: {0}")]
+    Corrupt(String),
 }
 
-/// Reads one event, whole, in the transaction under way.
+impl EventError {
+    fn corrupt(event_id: &EventId, column: &row::CorruptColumn) -> Self {
+        Self::Corrupt(format!("event {event_id}: {column}"))
+    }
+}
+
+impl From<row::CorruptColumn> for EventError {
+    fn from(column: row::CorruptColumn) -> Self {
+        Self::Corrupt(column.to_string())
+    }
+}
+
+/// Whether an event is read with its document, which may be large.
+#[derive(Debug, Clone, Copy)]
+enum Document {
+    Read,
+    Left,
+}
+
+/// Reads one event by the rows that `connection` sees.
 async fn select_event(
     connection: &mut SqliteConnection,
-    event_id: &str,
+    event_id: &EventId,
+    document: Document,
 ) -> Result<StoredOutboxEvent, EventError> {
     let stored = sqlx::query(include_str!("../sql/select_event.sql"))
-        .bind(event_id)
+        .bind(event_id.as_str())
+        .bind(matches!(document, Document::Read))
         .fetch_one(connection)
         .await
         .map_err(EventError::Database)?;
-    row::event(&stored).map_err(EventError::Corrupt)
+    row::event(&stored).map_err(|column| EventError::corrupt(event_id, &column))
 }

@@ -7,37 +7,34 @@ use crate::errors::CommitError;
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::{OutcomeRecord, RecordError, RecordOutcome};
 use domain_core::delivery::DeliveryStateName;
-use domain_core::publication::RelayDecision;
-use std::time::Duration;
+
+/// A delivery moved, and its outcome was not journalled once.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} outcomes were journalled for a delivery that moved")]
+struct NotObserved(u64);
 
 pub(super) async fn record_outcome(
     writer: &Writer,
     record: &OutcomeRecord,
 ) -> Result<RecordOutcome, RecordError> {
     let unavailable = |error: sqlx::Error| RecordError::Unavailable(Box::new(error));
-    let (state, delay) = transition(record.decision);
+    let state = record.decision.state();
     let mut tx = writer.begin().await.map_err(unavailable)?;
-    if !move_delivery(&mut tx, record, state, delay)
+    if !move_delivery(&mut tx, record, state)
         .await
         .map_err(unavailable)?
     {
         tx.rollback().await;
         return Ok(RecordOutcome::Stale);
     }
-    observe(&mut tx, record).await.map_err(unavailable)?;
+    let observed = observe(&mut tx, record).await.map_err(unavailable)?;
+    if observed != 1 {
+        return Err(RecordError::Unavailable(Box::new(NotObserved(observed))));
+    }
     match tx.commit().await {
         Ok(()) => Ok(RecordOutcome::Recorded(state)),
         Err(CommitError::Unknown(error)) => Err(RecordError::OutcomeUnknown(Box::new(error))),
         Err(error) => Err(RecordError::Unavailable(Box::new(error))),
-    }
-}
-
-fn transition(decision: RelayDecision) -> (DeliveryStateName, Duration) {
-    match decision {
-        RelayDecision::Record => (DeliveryStateName::DeliveryRecorded, Duration::ZERO),
-        RelayDecision::Retry { delay } => (DeliveryStateName::RetryWait, delay),
-        RelayDecision::Exhaust => (DeliveryStateName::Exhausted, Duration::ZERO),
-        RelayDecision::Hold => (DeliveryStateName::Hold, Duration::ZERO),
     }
 }
 
@@ -46,7 +43,6 @@ async fn move_delivery(
     tx: &mut SqliteWriteTransaction,
     record: &OutcomeRecord,
     state: DeliveryStateName,
-    delay: Duration,
 ) -> Result<bool, sqlx::Error> {
     let failure = record.outcome.failure();
     // Only a recorded delivery says where the broker has the record; a misroute's reference is
@@ -64,7 +60,7 @@ async fn move_delivery(
         .bind(record.attempt.attempt_id.as_str())
         .bind(record.attempt.claim_token.digest().as_bytes().as_slice())
         .bind(state.as_str())
-        .bind(micros(delay))
+        .bind(micros(record.decision.delay()))
         .bind(record.outcome.certainty().as_str())
         .bind(failure.map(|failure| failure.class.as_str()))
         .bind(failure.map(|failure| failure.stage.as_str()))
@@ -78,9 +74,9 @@ async fn move_delivery(
 async fn observe(
     tx: &mut SqliteWriteTransaction,
     record: &OutcomeRecord,
-) -> Result<(), sqlx::Error> {
+) -> Result<u64, sqlx::Error> {
     let failure = record.outcome.failure();
-    sqlx::query(include_str!("../sql/observe_outcome.sql"))
+    let observed = sqlx::query(include_str!("../sql/observe_outcome.sql"))
         .bind(record.attempt.event_id.as_str())
         .bind(record.attempt.generation.value())
         .bind(record.attempt.attempt_id.as_str())
@@ -99,5 +95,5 @@ async fn observe(
         )
         .execute(tx.connection())
         .await?;
-    Ok(())
+    Ok(observed.rows_affected())
 }

@@ -1,5 +1,6 @@
--- Ends a delivery whose budget is spent, under the claim's own fence. An attempt that was
--- abandoned, now or earlier, may have been sent.
+-- Ends a delivery whose budget is spent, under the claim's own fence. One attempt of the generation
+-- that ended INDETERMINATE, an abandoned one included, leaves the row INDETERMINATE. ?6 and ?7 are
+-- the failure class and stage to report.
 UPDATE outbox_delivery
 SET state = 'EXHAUSTED',
     next_attempt_at = NULL,
@@ -9,16 +10,16 @@ SET state = 'EXHAUSTED',
     last_outcome_certainty = iif(
         EXISTS (
             SELECT 1
-            FROM outbox_delivery_attempt_observation AS abandoned
-            WHERE abandoned.event_id = outbox_delivery.event_id
-                AND abandoned.delivery_generation = outbox_delivery.delivery_generation
-                AND abandoned.observation_type = 'OUTCOME_OBSERVED'
-                AND abandoned.failure_class = 'ATTEMPT_ABANDONED'
+            FROM outbox_delivery_attempt_observation AS observed
+            WHERE observed.event_id = outbox_delivery.event_id
+                AND observed.delivery_generation = outbox_delivery.delivery_generation
+                AND observed.observation_type = 'OUTCOME_OBSERVED'
+                AND observed.acceptance_certainty = 'INDETERMINATE'
         ),
         'INDETERMINATE', last_outcome_certainty
     ),
-    last_failure_class = iif(state = 'CLAIMED', 'ATTEMPT_ABANDONED', last_failure_class),
-    last_failure_stage = iif(state = 'CLAIMED', 'DEADLINE', last_failure_stage),
+    last_failure_class = ?6,
+    last_failure_stage = ?7,
     terminal_at = clock.now,
     row_version = row_version + 1,
     updated_at = clock.now

@@ -1,12 +1,23 @@
 -- The valid-lease token CAS (requirement 004 §18.6), for the attempt that was admitted under this
--- very token. ?7 is the new state, ?8 the wait before a retry.
+-- very token. ?7 is the new state, ?8 the wait before a retry. One attempt of the generation that
+-- ended INDETERMINATE leaves an EXHAUSTED row INDETERMINATE.
 UPDATE outbox_delivery
 SET state = ?7,
     next_attempt_at = iif(?7 = 'RETRY_WAIT', clock.now + ?8, NULL),
     claim_token = NULL,
     claim_owner = NULL,
     claim_until = NULL,
-    last_outcome_certainty = ?9,
+    last_outcome_certainty = iif(
+        ?7 = 'EXHAUSTED' AND EXISTS (
+            SELECT 1
+            FROM outbox_delivery_attempt_observation AS observed
+            WHERE observed.event_id = ?1
+                AND observed.delivery_generation = ?2
+                AND observed.observation_type = 'OUTCOME_OBSERVED'
+                AND observed.acceptance_certainty = 'INDETERMINATE'
+        ),
+        'INDETERMINATE', ?9
+    ),
     last_failure_class = coalesce(?10, last_failure_class),
     last_failure_stage = coalesce(?11, last_failure_stage),
     provider_generation = ?12,

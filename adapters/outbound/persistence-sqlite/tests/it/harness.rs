@@ -1,50 +1,29 @@
 //! A fresh SQLite store for each case, and SQL of the tests' own to look behind the ports.
 
+use crate::tamper::{lift, restore};
 use application_core::Cause;
 use application_core::conformance::outbox::{
-    DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness, Tampered,
-    Tampering,
+    DeliveryRow, ObservationRow, ObservationType, OutboxHarness,
 };
 use application_core::ports::{
-    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort, TransactionResourcePort,
+    AppendPolicy, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
+    TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{DeliveryGeneration, EventId};
 use domain_core::instant::DatabaseInstant;
 use outbound_persistence_sqlite::{
-    AppendPolicy, SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
+    SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
     SqliteWriteTransaction,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
-use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-
-/// A CURRENT generation that copies its event faithfully.
-macro_rules! concat_generation {
-    ($verb:literal, $generation:literal) => {
-        concat!(
-            $verb,
-            " INTO outbox_delivery (event_id, delivery_generation, authority_status,
-              dispatch_profile_id, destination_binding_revision, state, claim_count,
-              publication_attempt_count, row_version, created_at, automatic_attempt_deadline,
-              updated_at, partition_key_text, aggregate_sequence, aggregate_event_index,
-              ordering_required, claim_partition)
-              SELECT event_id, ",
-            $generation,
-            ", 'CURRENT', 'p', destination_binding_revision, 'READY', 0, 0, 1, created_at,
-              created_at + 1, created_at, partition_key_text, aggregate_sequence,
-              aggregate_event_index, ordering_required,
-              16 * (instr('0123456789abcdef', substr(partition_key_text, 1, 1)) - 1)
-                  + instr('0123456789abcdef', substr(partition_key_text, 2, 1)) - 1
-              FROM outbox_event WHERE event_id = ?1"
-        )
-    };
-}
 
 /// One store in a directory of its own.
 pub(crate) struct SqliteHarness {
@@ -55,10 +34,7 @@ pub(crate) struct SqliteHarness {
 pub(crate) const POLICY_AGE: Duration = Duration::from_secs(2 * 3600);
 
 pub(crate) fn policy() -> AppendPolicy {
-    AppendPolicy {
-        maximum_automatic_publication_age: POLICY_AGE,
-        dispatch_profile_id: "sqlite-single-writer-claim.v1".to_owned(),
-    }
+    AppendPolicy::new(POLICY_AGE, "sqlite-single-writer-claim.v1").expect("policy")
 }
 
 impl SqliteHarness {
@@ -275,8 +251,11 @@ impl OutboxHarness for SqliteHarness {
         }
     }
 
+    /// Past the transition guard, which knows only the transitions of the protocol.
     async fn force_state(&self, event: &EventId, state: DeliveryStateName) {
         let mut connection = self.connect().await;
+        let mut connection = connection.begin().await.expect("begin");
+        let guard = lift(&mut connection, "outbox_delivery_transition").await;
         let done = sqlx::query(
             "UPDATE outbox_delivery
              SET state = ?2, next_attempt_at = NULL, claim_token = NULL, claim_owner = NULL,
@@ -285,10 +264,12 @@ impl OutboxHarness for SqliteHarness {
         )
         .bind(event.as_str())
         .bind(state.as_str())
-        .execute(&mut connection)
+        .execute(&mut *connection)
         .await
         .expect("forced");
         assert_eq!(done.rows_affected(), 1);
+        restore(&mut connection, guard).await;
+        connection.commit().await.expect("committed");
     }
 
     #[expect(
@@ -297,101 +278,6 @@ impl OutboxHarness for SqliteHarness {
     )]
     async fn pause(&self) {
         tokio::time::sleep(Duration::from_millis(3)).await;
-    }
-}
-
-impl GuardedOutboxHarness for SqliteHarness {
-    async fn tamper(&self, tampering: Tampering, event: &EventId) -> Tampered {
-        let mut tried = 0;
-        for sql in statements(tampering) {
-            tried += 1;
-            // A statement that changes no row was no attempt.
-            match self.raw(sql, event).await {
-                Ok(0) => panic!("{tampering:?} met no row"),
-                Ok(_) => return Tampered::Done,
-                Err(error) => {
-                    let code = error.as_database_error().and_then(|error| error.code());
-                    let code: i32 = code.expect("refused by SQLite").parse().expect("code");
-                    assert_eq!(code & 0xFF, 19, "refused, but by no constraint: {error}");
-                }
-            }
-        }
-        assert_ne!(tried, 0);
-        Tampered::Refused
-    }
-}
-
-/// Every way that SQLite offers; `REPLACE` deletes without a DELETE trigger.
-fn statements(tampering: Tampering) -> &'static [&'static str] {
-    match tampering {
-        Tampering::ChangeEventMetadata => &[
-            "UPDATE outbox_event SET correlation_id = 'other' WHERE event_id = ?1",
-            "UPDATE OR REPLACE outbox_event SET event_id = 'e9' WHERE event_id = ?1",
-            "REPLACE INTO outbox_event SELECT * FROM outbox_event WHERE event_id = ?1",
-        ],
-        Tampering::ChangeEnvelope => &[
-            "UPDATE outbox_event SET envelope_bytes = CAST('{}' AS BLOB) WHERE event_id = ?1",
-            "UPDATE outbox_event SET envelope_bytes = envelope_bytes WHERE event_id = ?1",
-        ],
-        Tampering::DeleteEvent => &["DELETE FROM outbox_event WHERE event_id = ?1"],
-        Tampering::ChangeObservation => &[
-            "UPDATE outbox_delivery_attempt_observation SET acceptance_certainty = 'NOT_ACCEPTED'
-             WHERE event_id = ?1 AND observation_type = 'OUTCOME_OBSERVED'",
-            "REPLACE INTO outbox_delivery_attempt_observation
-             SELECT * FROM outbox_delivery_attempt_observation WHERE event_id = ?1",
-        ],
-        Tampering::DeleteObservations => {
-            &["DELETE FROM outbox_delivery_attempt_observation WHERE event_id = ?1"]
-        }
-        Tampering::ChangePartitionKeyCopy => &[
-            "UPDATE outbox_delivery SET row_version = row_version + 1, partition_key_text =
-             (SELECT partition_key_text FROM outbox_event WHERE event_id <> ?1) WHERE event_id = ?1",
-        ],
-        Tampering::ChangeSequenceCopy => &[
-            "UPDATE outbox_delivery SET row_version = row_version + 1, aggregate_sequence = 77
-             WHERE event_id = ?1",
-        ],
-        Tampering::ChangeOrderingCopy => &[
-            "UPDATE outbox_delivery SET row_version = row_version + 1, ordering_required = 0
-             WHERE event_id = ?1",
-        ],
-        Tampering::ChangeDeadline => &[
-            "UPDATE outbox_delivery SET row_version = row_version + 1,
-             automatic_attempt_deadline = automatic_attempt_deadline + 1 WHERE event_id = ?1",
-        ],
-        Tampering::SecondCurrentGeneration => &[
-            concat_generation!("INSERT", "2"),
-            concat_generation!("REPLACE", "2"),
-            concat_generation!("REPLACE", "1"),
-        ],
-        Tampering::RecordWithoutAcknowledgement => &[
-            "UPDATE outbox_delivery SET state = 'DELIVERY_RECORDED', claim_token = NULL,
-             claim_owner = NULL, claim_until = NULL, delivery_recorded_at = 1,
-             provider_record_reference = 'r', row_version = row_version + 1 WHERE event_id = ?1",
-            "UPDATE outbox_delivery SET state = 'DELIVERY_RECORDED', claim_token = NULL,
-             claim_owner = NULL, claim_until = NULL, delivery_recorded_at = 1,
-             last_outcome_certainty = 'INDETERMINATE', provider_record_reference = 'r',
-             row_version = row_version + 1 WHERE event_id = ?1",
-        ],
-        Tampering::ChangeResourceId => &[
-            "UPDATE transaction_resource SET resource_id = lower(hex(randomblob(16)))
-             WHERE ?1 IS NOT NULL",
-            "REPLACE INTO transaction_resource
-             SELECT 1, lower(hex(randomblob(16))) WHERE ?1 IS NOT NULL",
-            "DELETE FROM transaction_resource WHERE ?1 IS NOT NULL",
-        ],
-        Tampering::SecondResourceId => &[
-            "INSERT INTO transaction_resource
-             SELECT 2, lower(hex(randomblob(16))) WHERE ?1 IS NOT NULL",
-        ],
-        Tampering::SecondActiveEpoch => &[
-            "INSERT INTO outbox_publication_epoch (epoch_id, authority, state, activated_at)
-             SELECT 9, 'CDC', 'ACTIVE', 1 WHERE ?1 IS NOT NULL",
-            "REPLACE INTO outbox_publication_epoch (epoch_id, authority, state, activated_at)
-             SELECT 9, 'CDC', 'ACTIVE', 1 WHERE ?1 IS NOT NULL",
-            "DELETE FROM outbox_publication_epoch WHERE ?1 IS NOT NULL",
-        ],
-        Tampering::DeliveryForCdcEvent => &[concat_generation!("INSERT", "1")],
     }
 }
 

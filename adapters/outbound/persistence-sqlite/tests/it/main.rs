@@ -4,11 +4,14 @@
 mod abuse;
 mod crash;
 mod harness;
+mod inbox;
 mod limits;
 mod migrations;
 mod open;
 mod plans;
 mod processes;
+mod tamper;
+mod transitions;
 
 mod conformance {
     use super::harness::SqliteHarness;

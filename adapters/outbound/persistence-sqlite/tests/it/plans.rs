@@ -32,7 +32,7 @@ async fn no_statement_of_the_relay_walks_a_table() {
     for statement in [
         include_str!("../../src/sql/insert_first_delivery.sql"),
         include_str!("../../src/sql/select_taken_identity.sql"),
-        include_str!("../../src/sql/select_candidate.sql"),
+        include_str!("../../src/sql/select_heads.sql"),
         include_str!("../../src/sql/claim_delivery.sql"),
         include_str!("../../src/sql/exhaust_delivery.sql"),
         include_str!("../../src/sql/close_abandoned_attempt.sql"),
@@ -42,7 +42,7 @@ async fn no_statement_of_the_relay_walks_a_table() {
         include_str!("../../src/sql/select_attempt.sql"),
         include_str!("../../src/sql/select_event.sql"),
         include_str!("../../src/sql/append_late_observation.sql"),
-        include_str!("../../src/sql/select_delivery_exists.sql"),
+        include_str!("../../src/sql/select_admission_exists.sql"),
         include_str!("../../src/sql/select_deliveries_after.sql"),
         include_str!("../../src/sql/select_delivery.sql"),
         include_str!("../../src/sql/select_inbox.sql"),
@@ -72,7 +72,7 @@ async fn the_candidate_comes_from_the_claimable_index() {
     let mut connection = harness.connect().await;
     let steps: Vec<String> = sqlx::query(concat!(
         "EXPLAIN QUERY PLAN ",
-        include_str!("../../src/sql/select_candidate.sql")
+        include_str!("../../src/sql/select_heads.sql")
     ))
     .fetch_all(&mut connection)
     .await

@@ -1,7 +1,8 @@
--- The claimable head that has waited longest, and whether its budget is spent. ?1 is a JSON array
--- of what this process can send, ?2 the attempt budget, ?3 the maximum of attempts. The clock is
--- a scalar, so that the claimable rows come in the order of their index and the first match ends
--- the search.
+-- The claimable heads that have waited longest after a place in (claimable_at, event_id), each with
+-- the open attempts of a lapsed claim and whether its budget is spent. ?1 is a JSON array of what
+-- this process can send, ?2 the attempt budget, ?3 the maximum of attempts, ?4 and ?5 the place, ?6
+-- the limit. The clock is a scalar, so that the claimable rows come in the order of their index and
+-- the last match ends the search.
 WITH known (contract_id, payload_version, schema_hash, destination, revision) AS MATERIALIZED (
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
@@ -11,7 +12,23 @@ SELECT
     delivery.event_id,
     delivery.delivery_generation,
     delivery.row_version,
+    delivery.claimable_at,
     delivery.state = 'CLAIMED' AS lapsed,
+    CASE WHEN delivery.state = 'CLAIMED' THEN (
+        SELECT count(*)
+        FROM outbox_delivery_attempt_observation AS admitted
+        WHERE admitted.event_id = delivery.event_id
+            AND admitted.delivery_generation = delivery.delivery_generation
+            AND admitted.observation_type = 'ATTEMPT_ADMITTED'
+            AND NOT EXISTS (
+                SELECT 1
+                FROM outbox_delivery_attempt_observation AS outcome
+                WHERE outcome.event_id = admitted.event_id
+                    AND outcome.delivery_generation = admitted.delivery_generation
+                    AND outcome.publication_attempt_id = admitted.publication_attempt_id
+                    AND outcome.observation_type = 'OUTCOME_OBSERVED'
+            )
+    ) ELSE 0 END AS open_attempts,
     CASE
         WHEN (SELECT now FROM database_clock) + ?2 > delivery.automatic_attempt_deadline THEN 'deadline'
         WHEN delivery.state = 'CLAIMED' AND delivery.publication_attempt_count >= ?3
@@ -21,6 +38,7 @@ FROM outbox_delivery AS delivery
 CROSS JOIN outbox_event AS event ON event.event_id = delivery.event_id
 WHERE delivery.authority_status = 'CURRENT'
     AND delivery.claimable_at <= (SELECT now FROM database_clock)
+    AND (delivery.claimable_at, delivery.event_id) > (?4, ?5)
     AND event.dispatch_authority = 'POLLING_V2'
     AND EXISTS (
         SELECT 1
@@ -47,4 +65,4 @@ WHERE delivery.authority_status = 'CURRENT'
             AND known.revision = event.destination_binding_revision
     )
 ORDER BY delivery.claimable_at, delivery.event_id
-LIMIT 1
+LIMIT ?6

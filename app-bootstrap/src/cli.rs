@@ -3,8 +3,10 @@
 //! Invariant: exit code 0 means done and accounted for, 1 a failure, 2 a wrong call.
 
 use app_bootstrap::config::{self, ExpectedState, Profile};
+use app_bootstrap::runtime::LogLines;
 use app_bootstrap::{compose, contracts_lock, serve};
 use clap::{Args, Parser, Subcommand};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -97,16 +99,24 @@ struct LockArgs {
 }
 
 /// Logs go to standard error; `RUST_LOG` chooses what, warnings by default for the demo.
-pub(crate) fn init_logging(cli: &Cli) {
+pub(crate) fn init_logging(cli: &Cli) -> std::io::Result<LogLines> {
     let default = match cli.command {
         None | Some(Command::Serve(_)) => "info",
         _ => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let lines = LogLines::start()?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(lines.clone())
         .init();
+    Ok(lines)
+}
+
+/// One line on standard output.
+fn say(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{text}")
 }
 
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -125,11 +135,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(ConfigCommand::Check) => config_check(&load()?)?,
         Command::Contracts(ContractsCommand::Lock(files)) => {
             let added = contracts_lock::extend(&files.manifests, &files.lock)?;
-            println!("{}: {added} added", files.lock.display());
+            say(&format!("{}: {added} added", files.lock.display()))?;
         }
         Command::Contracts(ContractsCommand::Check { files, previous }) => {
             contracts_lock::check(&files.manifests, &files.lock, previous.as_deref())?;
-            println!("{}: holds", files.lock.display());
+            say(&format!("{}: holds", files.lock.display()))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -138,18 +148,16 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 fn config_check(profile: &Profile) -> anyhow::Result<()> {
     let file = profile.file.display();
     match &profile.state {
-        ExpectedState::Disabled => println!("{file}: DISABLED"),
+        ExpectedState::Disabled => say(&format!("{file}: DISABLED"))?,
         ExpectedState::Active(active) => {
             let compiled = compose::contracts::compile(active)?;
-            println!("{file}: ACTIVE");
+            say(&format!("{file}: ACTIVE"))?;
             for card in active.tuple.cards() {
-                println!("  {} = {}", card.key, card.id);
+                say(&format!("  {} = {}", card.key, card.id))?;
             }
-            println!(
-                "  contract catalog {}",
-                compiled.catalog_revision().to_hex()
-            );
-            println!("this tuple is not promoted: development only");
+            let revision = compiled.catalog_revision().to_hex();
+            say(&format!("  contract catalog {revision}"))?;
+            say("this tuple is not promoted: development only")?;
         }
     }
     Ok(())

@@ -6,7 +6,11 @@
 use crate::compose::{ComposeError, Provider, RelaySystem, Store, contracts};
 use crate::config::{ActiveProfile, ExpectedState, Profile, ProviderProfile, StoreProfile};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long producer, late drain and store may take to close.
+const CLOSING_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why serving ended.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +21,9 @@ pub enum ServeError {
     /// Signals cannot be received.
     #[error("termination signals cannot be received")]
     Signals(#[source] std::io::Error),
+    /// A worker or another loop died of a defect; the log says which.
+    #[error("a part of the relay died; the process stopped rather than go on without it")]
+    Died,
     /// A data folder was named for a tuple that has none.
     #[error("--data-dir is for the embedded tuple; this profile keeps its data elsewhere")]
     DataDir,
@@ -37,7 +44,7 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     let compiled = contracts::compile(&active)?;
     let store = Store::open(&compiled).await?;
     let provider = Provider::open(&compiled).await?;
-    let mut system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
+    let system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
         publisher
     });
     tracing::info!(
@@ -45,15 +52,30 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
         catalog = %compiled.catalog_revision().to_hex(),
         "relay started; this tuple is not promoted"
     );
-    signals.next().await;
+    let died = tokio::select! {
+        () = signals.next() => false,
+        () = system.died() => true,
+    };
     tracing::info!("stopping");
+    tokio::select! {
+        () = stop(system, provider, store) => {}
+        () = signals.next() => tracing::warn!("stopping at once, as asked twice"),
+    }
+    if died { Err(ServeError::Died) } else { Ok(()) }
+}
+
+async fn stop(mut system: RelaySystem, provider: Provider, store: Store) {
     if !system.stop_claiming().await {
         tracing::warn!("an attempt did not end in time; its claim stands until the lease lapses");
     }
-    provider.close().await;
-    system.finish().await;
-    store.close().await;
-    Ok(())
+    let closing = async {
+        provider.close().await;
+        system.finish().await;
+        store.close().await;
+    };
+    if tokio::time::timeout(CLOSING_LIMIT, closing).await.is_err() {
+        tracing::warn!("the store or the broker did not answer; their connections are dropped");
+    }
 }
 
 /// Moves the embedded tuple's files into a folder.

@@ -5,7 +5,7 @@
 use super::compiled::Compiled;
 use super::provider::Provider;
 use crate::runtime::{
-    LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCounters,
+    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCounters,
     RelayWorkers, StopSignal, StopSwitch, drain_late_observations, watch_unknown_backlog,
 };
 use application_core::ports::{
@@ -13,6 +13,7 @@ use application_core::ports::{
 };
 use application_core::usecase::{RecordLateObservations, RelayOneRecord, RelaySettings};
 use domain_core::identity::WorkerId;
+use outbound_journal::Journal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -44,6 +45,7 @@ pub struct RelaySystem {
     counters: Arc<RelayCounters>,
     background: Vec<JoinHandle<()>>,
     readiness: Readiness,
+    alarm: Alarm,
     drain_limit: Duration,
 }
 
@@ -79,28 +81,34 @@ impl RelaySystem {
         let (stop, signal) = StopSwitch::new();
         let (stop_late, late_signal) = StopSwitch::new();
         let readiness = Readiness::default();
+        let alarm = Alarm::default();
         let late = RecordLateObservations::new(
             provider.late_observations(),
             Arc::clone(&ports.observations),
             LATE_BATCH,
         );
         let background = vec![
-            tokio::spawn(drain_late_observations(
+            tokio::spawn(alarm.clone().guard(drain_late_observations(
                 late,
                 provider.late_observations(),
                 readiness.clone(),
                 LATE_INTERVAL,
                 late_signal,
-            )),
-            tokio::spawn(watch_unknown_backlog(
+            ))),
+            tokio::spawn(alarm.clone().guard(watch_unknown_backlog(
                 Arc::clone(&ports.deliveries),
                 known,
                 readiness.clone(),
                 BACKLOG_INTERVAL,
                 signal.clone(),
-            )),
+            ))),
+            tokio::spawn(
+                alarm
+                    .clone()
+                    .guard(watch_journal(provider.journal().cloned(), signal.clone())),
+            ),
         ];
-        let workers = start_workers(&relay, outbox, &readiness, &signal);
+        let workers = start_workers(&relay, outbox, &readiness, &signal, &alarm);
         Self {
             counters: workers.counters(),
             workers: Some(workers),
@@ -108,6 +116,7 @@ impl RelaySystem {
             stop_late,
             background,
             readiness,
+            alarm,
             drain_limit: outbox.attempt_budget,
         }
     }
@@ -115,6 +124,11 @@ impl RelaySystem {
     /// Why the relay cannot do its work, if it cannot.
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
+    }
+
+    /// Waits until a worker or another loop dies, which only a defect can cause.
+    pub async fn died(&self) {
+        self.alarm.raised().await;
     }
 
     /// Stops claiming and lets every attempt under way end within its budget (requirement 004
@@ -150,6 +164,7 @@ fn start_workers(
     outbox: &crate::config::OutboxProfile,
     readiness: &Readiness,
     signal: &StopSignal,
+    alarm: &Alarm,
 ) -> RelayWorkers {
     RelayWorkers::start(
         relay,
@@ -157,7 +172,25 @@ fn start_workers(
         outbox.poll_interval,
         readiness,
         signal,
+        alarm,
     )
+}
+
+/// Says once why the journal takes no further record, which no attempt's outcome can.
+async fn watch_journal(journal: Option<Arc<Journal>>, mut stop: StopSignal) {
+    let Some(journal) = journal else {
+        return;
+    };
+    loop {
+        if let Some(failure) = journal.failure() {
+            let cause = crate::chain(failure.as_ref());
+            tracing::error!(cause, "the journal takes no further record in this process");
+            return;
+        }
+        if stop.stopped_within(BACKLOG_INTERVAL).await {
+            return;
+        }
+    }
 }
 
 /// Names this process among the workers of a store.

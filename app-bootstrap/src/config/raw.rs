@@ -5,6 +5,7 @@
 use super::ConfigError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// A profile has at most this many bytes.
@@ -177,16 +178,20 @@ pub(super) fn read_endpoints(path: &Path) -> Result<RawEndpoints, ConfigError> {
 
 fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<T, ConfigError> {
     let refuse = |rule: String| ConfigError::new(path, "(file)", rule);
-    let size = std::fs::metadata(path)
-        .map_err(|error| refuse(format!("cannot be read ({}); {hint}", error.kind())))?
-        .len();
-    if size > MAXIMUM_BYTES {
+    let unreadable =
+        |error: std::io::Error| refuse(format!("cannot be read ({}); {hint}", error.kind()));
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(refuse(format!("is not a regular file; {hint}")));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAXIMUM_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| refuse(format!("is not readable text ({})", error.kind())))?;
+    if text.len() as u64 > MAXIMUM_BYTES {
         return Err(refuse(format!(
-            "has {size} bytes; at most {MAXIMUM_BYTES} are allowed"
+            "is too long; at most {MAXIMUM_BYTES} bytes are allowed"
         )));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| refuse(format!("is not readable text ({})", error.kind())))?;
     if text.trim().is_empty() {
         return Err(refuse("is blank; a profile states everything".to_owned()));
     }

@@ -3,7 +3,7 @@
 //! Invariant: nothing here reaches standard output.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 
 /// Draws progress where somebody can see it.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,8 @@ impl Progress {
     /// One line for people.
     pub(super) fn say(&self, text: &str) {
         if self.messages {
-            eprintln!("{text}");
+            // A message that nobody can read any more is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 }

@@ -3,14 +3,18 @@
 //! Invariant: loops only call use cases; every pause is a wait for the stop signal with a
 //! deadline, so a stop is never slept through.
 
+mod alarm;
 mod ambient;
 mod late_loop;
+mod log_lines;
 mod log_reporter;
 mod readiness;
 mod relay_loop;
 mod stop;
 
+pub use alarm::Alarm;
 pub use ambient::{ProcessClock, ProcessEntropy, ProcessTimer};
+pub use log_lines::{Line, LogLines};
 pub use log_reporter::LogReporter;
 pub use readiness::{Readiness, ReadinessReason};
 pub use relay_loop::{RelayCounters, RelayWorkers};

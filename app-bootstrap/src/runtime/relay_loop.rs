@@ -3,7 +3,7 @@
 //! Invariant: a worker finishes the turn it is in before it stops, so no attempt is abandoned by
 //! an orderly shutdown.
 
-use super::{Readiness, ReadinessReason, StopSignal};
+use super::{Alarm, Readiness, ReadinessReason, StopSignal};
 use application_core::ports::AdmissionRefusal;
 use application_core::usecase::{RelayError, RelayOneRecord, RelayTurn};
 use std::sync::Arc;
@@ -33,24 +33,25 @@ pub struct RelayWorkers {
 }
 
 impl RelayWorkers {
-    /// Starts `count` workers that share the relay's ports.
+    /// Starts `count` workers that share the relay's ports; one that dies raises the alarm.
     pub fn start(
         relay: &RelayOneRecord,
         count: u32,
         poll_interval: Duration,
         readiness: &Readiness,
         stop: &StopSignal,
+        alarm: &Alarm,
     ) -> Self {
         let counters = Arc::new(RelayCounters::default());
         let mut tasks = JoinSet::new();
         for _ in 0..count {
-            tasks.spawn(work(
+            tasks.spawn(alarm.clone().guard(work(
                 relay.clone(),
                 poll_interval,
                 readiness.clone(),
                 stop.clone(),
                 Arc::clone(&counters),
-            ));
+            )));
         }
         Self { tasks, counters }
     }

@@ -61,6 +61,10 @@ fn blank_missing_and_huge_files_fail_closed() {
     assert!(missing.rule.contains("cannot be read"));
     let huge = load_text(&"#".repeat(300_000)).expect_err("huge");
     assert!(huge.rule.contains("at most 262144"));
+    for endless in ["/dev/zero", "/dev/tty", "/proc"] {
+        let error = config::load(Path::new(endless)).expect_err(endless);
+        assert!(error.rule.contains("not a regular file") || error.rule.contains("cannot be"));
+    }
 }
 
 #[test]

@@ -261,3 +261,25 @@ fn config_check_opens_nothing() {
         .collect();
     assert_eq!(left, ["profile.toml"]);
 }
+
+/// A reader that left is an error with its exit code, never a panic.
+#[test]
+fn a_closed_standard_output_is_no_panic() {
+    let full = || {
+        std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full")
+    };
+    for arguments in [&["config", "check"][..], &["demo"], &["demo", "--json"]] {
+        let output = countersign()
+            .args(arguments)
+            .stdout(full())
+            .stderr(Stdio::piped())
+            .output()
+            .expect("runs");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(!message.contains("panicked"), "{message}");
+    }
+}

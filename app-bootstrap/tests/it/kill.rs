@@ -208,3 +208,53 @@ async fn killed_between_acknowledgement_and_record() {
     )
     .await;
 }
+
+/// A defect in a worker ends the process; it never lives on without its relay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_worker_ends_the_process_with_an_error() {
+    let scene = KafkaScene::create().await;
+    commit_sample(&scene).await;
+    let mut child = serve(&scene, Some("relay::before_publish=1*panic(planted)"));
+    let status = eventually("the process ends", LIMIT, async || {
+        child.try_wait().expect("child")
+    })
+    .await;
+    assert_eq!(status.code(), Some(1), "{}", log(&scene));
+    assert!(
+        log(&scene).contains("a part of the relay died"),
+        "{}",
+        log(&scene)
+    );
+    scene.remove().await;
+}
+
+/// Whoever read the log is gone: the relay goes on, and an orderly stop still works.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_nobody_reads_stops_nothing() {
+    let scene = KafkaScene::create().await;
+    let committed = commit_sample(&scene).await;
+    let mut child = countersign()
+        .args(["serve", "--profile"])
+        .arg(&scene.profile)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stderr.take());
+    eventually("everything is recorded", LIMIT, async || {
+        assert!(child.try_wait().expect("child").is_none(), "it ended early");
+        let recorded = count(&scene, RECORDED).await;
+        (usize::try_from(recorded).expect("a count") == committed).then_some(())
+    })
+    .await;
+    let pid = child.id().to_string();
+    let stopped = std::process::Command::new("kill")
+        .args(["-TERM", &pid])
+        .status();
+    assert!(stopped.expect("kill").success());
+    let status = eventually("an orderly stop", LIMIT, async || {
+        child.try_wait().expect("child")
+    });
+    assert!(status.await.success());
+    scene.remove().await;
+}

@@ -174,7 +174,8 @@ async fn create_topic(bootstrap: &str, topic: &str) {
     let options = AdminOptions::new()
         .request_timeout(limit)
         .operation_timeout(limit);
-    let new = NewTopic::new(topic, 3, TopicReplication::Fixed(1));
+    // The sample's events lie months back, and a record carries its event's time.
+    let new = NewTopic::new(topic, 3, TopicReplication::Fixed(1)).set("retention.ms", "-1");
     let results = admin(bootstrap)
         .create_topics([&new], &options)
         .await

@@ -100,7 +100,9 @@ pub(crate) fn create_topic(java: &Path, classpath: &str, bootstrap: &str) -> Res
                 "--if-not-exists",
             ])
             .args(["--topic", TOPIC, "--replication-factor", "1"])
-            .args(["--partitions", &PARTITIONS.to_string()]),
+            .args(["--partitions", &PARTITIONS.to_string()])
+            // Records carry the time of their event, which the sample puts months back.
+            .args(["--config", "retention.ms=-1"]),
         "create the local profile's topic",
     )?;
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// The writing side of one journal file. Tests put an implementation that fails around
@@ -52,6 +52,13 @@ impl FileStorage {
 
 impl Storage for FileStorage {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        // A file without a name would be gone with this process, acknowledged records and all.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the journal's file was removed while it was open",
+            ));
+        }
         FileExt::write_at(&*self.file, bytes, offset)
     }
 

@@ -147,6 +147,12 @@ impl DeliveryContext {
             PublicationOutcome::Acknowledged(_) => {
                 self.acknowledged.store(true, Ordering::Release);
                 self.update(|standing| standing.broker_away = false);
+                // Partitions were added since the topology was attested, so keys have moved.
+                let beyond = u32::try_from(report.partition)
+                    .is_ok_and(|partition| partition >= pending.note.expected_partitions);
+                if beyond {
+                    self.stop(FailureClass::TopicPolicyMismatch);
+                }
             }
             PublicationOutcome::AcknowledgedMismatch(_) => {
                 self.stop(FailureClass::DestinationMismatch);

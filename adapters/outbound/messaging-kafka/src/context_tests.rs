@@ -51,6 +51,7 @@ impl Planted {
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: TopicName::parse("right").unwrap(),
+            expected_partitions: 4,
             producer_generation: ProducerGeneration::parse("g-1").unwrap(),
         };
         PendingRecord::new(note, Arc::clone(&self.late))
@@ -116,6 +117,21 @@ async fn an_offset_is_advisory() {
             format!("kafka:primary/right/3@unstated({unstated})")
         );
     }
+}
+
+/// Partitions were added: the record is acknowledged, but keys have moved, so no further one is
+/// sent until the topology is attested again.
+#[tokio::test]
+async fn a_partition_beyond_the_attested_ones_stops_the_provider() {
+    let planted = Planted::new();
+    let report = DeliveryReport {
+        partition: 4,
+        ..acknowledged("right", 1)
+    };
+    let outcome = planted.outcome(report).await;
+    assert!(matches!(outcome, PublicationOutcome::Acknowledged(_)));
+    assert_eq!(planted.stopped(), Some(FailureClass::TopicPolicyMismatch));
+    assert!(!planted.admits().await);
 }
 
 #[tokio::test]

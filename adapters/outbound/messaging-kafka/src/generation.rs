@@ -221,6 +221,7 @@ impl KafkaProducerGeneration {
                 destination: destination.destination.clone(),
                 binding_revision: destination.binding_revision.clone(),
                 topic: destination.topic.clone(),
+                expected_partitions: destination.expected_partitions,
                 producer_generation: self.id.clone(),
             },
             Arc::clone(&self.late),

@@ -22,6 +22,7 @@ pub(crate) struct AttemptNote {
     pub(crate) destination: LogicalDestinationId,
     pub(crate) binding_revision: DestinationBindingRevision,
     pub(crate) topic: crate::destination::TopicName,
+    pub(crate) expected_partitions: u32,
     pub(crate) producer_generation: ProducerGeneration,
 }
 
@@ -142,6 +143,7 @@ pub(crate) mod tests {
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: crate::destination::TopicName::parse("t").unwrap(),
+            expected_partitions: 4,
             producer_generation: ProducerGeneration::parse("g-1").unwrap(),
         }
     }

@@ -23,12 +23,43 @@ pub enum ConnectError {
     /// The URL cannot be read. What it says is not repeated.
     #[error("the database URL is not a PostgreSQL connection URL")]
     Url,
+    /// The URL has a parameter that is not known here. The driver would log it with its value, so
+    /// it never sees it; nothing of it is repeated.
+    #[error("the database URL has a parameter that is not known; known are {KNOWN_PARAMETERS:?}")]
+    UnknownParameter,
     /// A bound makes no sense.
     #[error("the pool settings cannot be used")]
     Settings(#[source] SettingsError),
     /// The database cannot be reached or refused the login.
     #[error("the database cannot be reached")]
     Unavailable(#[source] DatabaseFault),
+}
+
+/// What a URL may say after its `?`.
+const KNOWN_PARAMETERS: [&str; 9] = [
+    "sslmode",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+fn parameters_are_known(url: &str) -> bool {
+    let Some((_, parameters)) = url.split_once('?') else {
+        return true;
+    };
+    parameters
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .all(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            // `options[name]` sets one server option.
+            KNOWN_PARAMETERS.contains(&name) || name.starts_with("options[")
+        })
 }
 
 /// A pool on one database, and what hands out the ports.
@@ -56,6 +87,9 @@ impl PostgresStore {
             .any(|scheme| url.starts_with(scheme))
         {
             return Err(ConnectError::Url);
+        }
+        if !parameters_are_known(url) {
+            return Err(ConnectError::UnknownParameter);
         }
         let options: PgConnectOptions = url.parse().map_err(|_| ConnectError::Url)?;
         let options = options
@@ -133,5 +167,28 @@ impl PostgresStore {
     /// Closes the pool once its transactions have ended.
     pub async fn close(&self) {
         self.sessions.pool().close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_that_the_driver_would_log_never_reaches_it() {
+        for known in [
+            "postgres://u@h/d",
+            "postgres://u@h/d?",
+            "postgres://u@h/d?sslmode=disable&application_name=x",
+            "postgres://u@h/d?options[search_path]=s",
+        ] {
+            assert!(parameters_are_known(known), "{known}");
+        }
+        for unknown in [
+            "postgres://u@h/d?sslpassword=x",
+            "postgres://u@h/d?sslmode=disable&x",
+        ] {
+            assert!(!parameters_are_known(unknown), "{unknown}");
+        }
     }
 }

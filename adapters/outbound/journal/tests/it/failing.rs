@@ -223,3 +223,21 @@ fn a_latched_file_cannot_be_replaced_by_one_that_gets_its_inode() {
         assert_eq!(committed(journal.append(numbered(number)).wait()), 1);
     }
 }
+
+/// What is written into a file without a name is lost with the process, so nothing is.
+#[test]
+fn a_removed_file_takes_no_further_record() {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("j");
+    let journal = crate::numbered::open(&path).expect("it opens");
+    crate::numbered::committed(journal.append(numbered(1)).wait());
+    std::fs::remove_file(&path).expect("removed");
+    assert!(matches!(
+        journal.append(numbered(2)).wait(),
+        AppendOutcome::Uncertain(_)
+    ));
+    assert!(matches!(
+        journal.append(numbered(3)).wait(),
+        AppendOutcome::Latched(_)
+    ));
+}

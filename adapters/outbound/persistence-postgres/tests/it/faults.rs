@@ -310,6 +310,10 @@ async fn a_failed_connection_shows_no_url() {
     for (url, expected) in [
         ("mysql://root:hunter2@localhost/x", "url"),
         ("not a url with hunter2", "url"),
+        (
+            "postgres://u@127.0.0.1:1/x?sslpassword=hunter2",
+            "parameter",
+        ),
         ("postgres://u:hunter2@127.0.0.1:1/x", "unavailable"),
     ] {
         let error = PostgresStore::connect(url, &settings)
@@ -317,6 +321,7 @@ async fn a_failed_connection_shows_no_url() {
             .expect_err("refused");
         let kind = match &error {
             ConnectError::Url => "url",
+            ConnectError::UnknownParameter => "parameter",
             ConnectError::Settings(_) => "settings",
             ConnectError::Unavailable(_) => "unavailable",
         };

@@ -1,11 +1,11 @@
 //! The product's own first command, and its lock of contract versions against its history.
 //!
 //! Invariant: the lock is compared with every version of it that was ever committed, so that no
-//! detour over several commits can change a hash.
+//! detour over several commits can change a hash. A clone without that history says so.
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::runner::{self, Counting, LaneResult};
 use crate::interruption::Interruption;
@@ -27,7 +27,14 @@ pub(crate) fn lanes(interruption: &Interruption) -> Result<Vec<LaneResult>> {
         "git rev-parse",
     )?;
     if shallow.trim() != "false" {
-        bail!("this clone is shallow; the lock is compared with its whole history");
+        let deepened = run_quietly(
+            git().args(["fetch", "--unshallow"]),
+            "git fetch --unshallow",
+        );
+        if let Err(error) = deepened {
+            println!("this clone is shallow and cannot be deepened: {error:#}");
+            println!("contracts lock: NOT COMPARED with what lies before this clone");
+        }
     }
     let folder = workspace::root().join("target/contracts-lock");
     std::fs::create_dir_all(&folder).context("make a folder for earlier locks")?;

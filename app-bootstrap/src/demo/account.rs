@@ -172,6 +172,8 @@ pub(super) struct Account {
     pub(super) broker_position: String,
     /// Events one by one, the unremarkable ones only up to a bound.
     pub(super) events: Vec<EventLine>,
+    /// Unremarkable events beyond that bound.
+    pub(super) unlisted: u64,
 }
 
 impl Account {
@@ -265,6 +267,8 @@ impl Account {
         };
         if verdict != Verdict::Ok || self.events.len() < LISTED_EVENTS {
             self.events.push(EventLine { delivery, verdict });
+        } else {
+            self.unlisted += 1;
         }
     }
 }

@@ -188,7 +188,9 @@ fn taken(command: &Command) -> Refusal {
     Refusal {
         contract: Some(command.action.contract().key()),
         pointer: "/eventId".to_owned(),
-        rule: RejectionRule::Shape("the event is already in the outbox".to_owned()),
+        rule: RejectionRule::Shape(
+            "the event id was committed by an earlier run; its content is not compared".to_owned(),
+        ),
     }
 }
 

@@ -12,9 +12,13 @@ pub(super) fn text(account: &Account) -> String {
     for line in &account.events {
         let _ = writeln!(text, "{}", event_text(line));
     }
-    let applied = account
-        .applied
-        .map_or("not counted here".to_owned(), |applied| applied.to_string());
+    if account.unlisted > 0 {
+        let _ = writeln!(text, "… and {} more, each ok", account.unlisted);
+    }
+    let applied = account.applied.map_or(
+        "not counted: this build has no Kafka consumer".to_owned(),
+        |applied| applied.to_string(),
+    );
     let _ = write!(
         text,
         "\nlines      {} read, {} refused, {} committed by an earlier run\n\
@@ -96,6 +100,7 @@ pub(super) fn json(account: &Account) -> String {
         "brokerPosition": account.broker_position,
         "accountedFor": account.is_complete(),
         "events": events,
+        "eventsUnlisted": account.unlisted,
         "refusals": refusals,
     })
     .to_string()

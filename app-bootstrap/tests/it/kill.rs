@@ -2,7 +2,7 @@
 //!
 //! Invariant checked: nothing is lost, and a repeat carries the same event id and bytes.
 
-use crate::support::{KafkaScene, countersign, eventually};
+use crate::support::{KafkaScene, Running, countersign, eventually};
 use app_bootstrap::compose::{Store, contracts};
 use app_bootstrap::config::{self, ExpectedState};
 use application_core::usecase::IntegrationEventAppender;
@@ -13,7 +13,7 @@ use portfolio::store::{PortfolioDatabase as _, PostgresPortfolio};
 use sqlx::Row as _;
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,20 +62,21 @@ async fn commit_sample(scene: &KafkaScene) -> usize {
     committed
 }
 
-fn serve(scene: &KafkaScene, failpoints: Option<&str>) -> Child {
+fn serve(scene: &KafkaScene, failpoints: Option<&str>) -> Running {
     let mut command = countersign();
     if let Some(failpoints) = failpoints {
         command.env("FAILPOINTS", failpoints);
     }
     let log = std::fs::File::create(scene.folder.path().join("serve.log")).expect("log");
-    command
+    let child = command
         .args(["serve", "--profile"])
         .arg(&scene.profile)
         .env("NO_COLOR", "1")
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
-        .expect("starts")
+        .expect("starts");
+    Running(child)
 }
 
 fn log(scene: &KafkaScene) -> String {
@@ -131,22 +132,22 @@ async fn killed_at(
     let mut first = serve(&scene, Some(failpoints));
     eventually(failpoints, LIMIT, async || {
         assert!(
-            first.try_wait().expect("child").is_none(),
+            first.0.try_wait().expect("child").is_none(),
             "{}",
             log(&scene)
         );
         reached(&scene).await.then_some(())
     })
     .await;
-    first.kill().expect("SIGKILL");
-    first.wait().expect("reaped");
+    first.0.kill().expect("SIGKILL");
+    first.0.wait().expect("reaped");
     assert!(count(&scene, CLAIMED).await >= 1, "the kill left a claim");
     assert_eq!(count(&scene, RECORDED).await, 0, "nothing was recorded yet");
 
     let mut second = serve(&scene, None);
     eventually("everything is recorded", LIMIT, async || {
         assert!(
-            second.try_wait().expect("child").is_none(),
+            second.0.try_wait().expect("child").is_none(),
             "{}",
             log(&scene)
         );
@@ -167,13 +168,13 @@ async fn killed_at(
     let repeated: usize = records.values().map(|count| count - 1).sum();
     assert!(repeats.contains(&repeated), "{repeated} repeats");
 
-    let pid = second.id().to_string();
+    let pid = second.0.id().to_string();
     let stopped = std::process::Command::new("kill")
         .args(["-TERM", &pid])
         .status();
     assert!(stopped.expect("kill").success());
     let status = eventually("an orderly stop", LIMIT, async || {
-        second.try_wait().expect("child")
+        second.0.try_wait().expect("child")
     });
     assert!(status.await.success(), "{}", log(&scene));
     scene.remove().await;
@@ -216,7 +217,7 @@ async fn a_dead_worker_ends_the_process_with_an_error() {
     commit_sample(&scene).await;
     let mut child = serve(&scene, Some("relay::before_publish=1*panic(planted)"));
     let status = eventually("the process ends", LIMIT, async || {
-        child.try_wait().expect("child")
+        child.0.try_wait().expect("child")
     })
     .await;
     assert_eq!(status.code(), Some(1), "{}", log(&scene));
@@ -233,27 +234,31 @@ async fn a_dead_worker_ends_the_process_with_an_error() {
 async fn a_log_that_nobody_reads_stops_nothing() {
     let scene = KafkaScene::create().await;
     let committed = commit_sample(&scene).await;
-    let mut child = countersign()
+    let child = countersign()
         .args(["serve", "--profile"])
         .arg(&scene.profile)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
-    drop(child.stderr.take());
+    let mut child = Running(child);
+    drop(child.0.stderr.take());
     eventually("everything is recorded", LIMIT, async || {
-        assert!(child.try_wait().expect("child").is_none(), "it ended early");
+        assert!(
+            child.0.try_wait().expect("child").is_none(),
+            "it ended early"
+        );
         let recorded = count(&scene, RECORDED).await;
         (usize::try_from(recorded).expect("a count") == committed).then_some(())
     })
     .await;
-    let pid = child.id().to_string();
+    let pid = child.0.id().to_string();
     let stopped = std::process::Command::new("kill")
         .args(["-TERM", &pid])
         .status();
     assert!(stopped.expect("kill").success());
     let status = eventually("an orderly stop", LIMIT, async || {
-        child.try_wait().expect("child")
+        child.0.try_wait().expect("child")
     });
     assert!(status.await.success());
     scene.remove().await;

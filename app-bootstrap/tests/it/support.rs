@@ -7,7 +7,7 @@ use rdkafka::client::DefaultClientContext;
 use serde_json::Value;
 use sqlx::{Connection as _, PgConnection};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -42,6 +42,21 @@ pub(crate) fn demo_json(arguments: &[&str]) -> (Value, Output) {
         )
     });
     (summary, output)
+}
+
+/// A child that does not outlive its test, however the test ends.
+#[cfg_attr(
+    not(feature = "failpoints"),
+    expect(dead_code, reason = "only the kill tests start a server")
+)]
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already needs neither.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Looks again and again until there is something, at most this long.

@@ -157,7 +157,7 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
             admission_wait: profile.outbox.admission_timeout,
             late_capacity: NonZeroUsize::new(LATE_CAPACITY as usize).unwrap_or(NonZeroUsize::MIN),
         },
-        Arc::new(ProcessClock::start()),
+        Arc::new(ProcessClock),
         Arc::new(WallClock),
     );
     Ok(Provider::Journal {
@@ -168,7 +168,7 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
 
 async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, ComposeError> {
     let host = ProducerHost {
-        clock: Arc::new(ProcessClock::start()),
+        clock: Arc::new(ProcessClock),
         wall_clock: Arc::new(WallClock),
         generation_ids: Arc::new(new_generation),
     };

@@ -65,7 +65,7 @@ impl RelaySystem {
             deliveries: Arc::clone(&ports.deliveries),
             publisher: crate::failpoints::around(wrap(provider.publisher())),
             codec: Arc::clone(&compiled.codec),
-            clock: Arc::new(ProcessClock::start()),
+            clock: Arc::new(ProcessClock),
             timer: Arc::new(ProcessTimer),
             entropy: Arc::new(ProcessEntropy),
             reporter: Arc::new(LogReporter),
@@ -108,7 +108,14 @@ impl RelaySystem {
                     .guard(watch_journal(provider.journal().cloned(), signal.clone())),
             ),
         ];
-        let workers = start_workers(&relay, outbox, &readiness, &signal, &alarm);
+        let workers = RelayWorkers::start(
+            &relay,
+            outbox.maximum_admitted_records,
+            outbox.poll_interval,
+            &readiness,
+            &signal,
+            &alarm,
+        );
         Self {
             counters: workers.counters(),
             workers: Some(workers),
@@ -157,23 +164,6 @@ impl RelaySystem {
             "relay stopped"
         );
     }
-}
-
-fn start_workers(
-    relay: &RelayOneRecord,
-    outbox: &crate::config::OutboxProfile,
-    readiness: &Readiness,
-    signal: &StopSignal,
-    alarm: &Alarm,
-) -> RelayWorkers {
-    RelayWorkers::start(
-        relay,
-        outbox.maximum_admitted_records,
-        outbox.poll_interval,
-        readiness,
-        signal,
-        alarm,
-    )
 }
 
 /// Says once why the journal takes no further record, which no attempt's outcome can.

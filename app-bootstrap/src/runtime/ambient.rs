@@ -5,27 +5,21 @@
 use application_core::ports::{EntropyPort, MonotonicClockPort, TimerPort};
 use domain_core::identity::{ClaimToken, PublicationAttemptId};
 use domain_core::instant::MonotonicInstant;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Time since the clock was made.
-#[derive(Debug, Clone, Copy)]
-pub struct ProcessClock {
-    origin: Instant,
-}
+/// The origin that all monotonic instants of this process share: a deadline that one part sets is
+/// judged by another.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-impl ProcessClock {
-    /// Starts at zero.
-    pub fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
-    }
-}
+/// Time since the process's one origin.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessClock;
 
 impl MonotonicClockPort for ProcessClock {
     fn now(&self) -> MonotonicInstant {
-        MonotonicInstant::since_origin(self.origin.elapsed())
+        MonotonicInstant::since_origin(ORIGIN.elapsed())
     }
 }
 

@@ -1,11 +1,9 @@
 //! Log lines on standard error, written by a thread of their own.
 //!
 //! Invariant: nobody who logs ever waits for, or fails with, whoever reads the log. Lines that find
-//! the queue full, or a reader gone, are lost and counted.
+//! the queue full, or a reader gone, are lost.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
@@ -24,7 +22,6 @@ enum Message {
 #[derive(Clone)]
 pub struct LogLines {
     queue: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
 }
 
 impl LogLines {
@@ -34,17 +31,10 @@ impl LogLines {
     /// When the system gives no thread.
     pub fn start() -> io::Result<Self> {
         let (queue, lines) = sync_channel(CAPACITY);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lost);
         std::thread::Builder::new()
             .name("countersign-log".to_owned())
-            .spawn(move || write_all(&lines, &counter))?;
-        Ok(Self { queue, lost })
-    }
-
-    /// Lines that were lost so far.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+            .spawn(move || write_all(&lines))?;
+        Ok(Self { queue })
     }
 
     /// Waits, a bounded time, until what was logged before is written.
@@ -57,13 +47,12 @@ impl LogLines {
     }
 }
 
-fn write_all(lines: &Receiver<Message>, lost: &AtomicU64) {
+fn write_all(lines: &Receiver<Message>) {
     for message in lines {
         match message {
             Message::Line(line) => {
-                if io::stderr().write_all(&line).is_err() {
-                    lost.fetch_add(1, Ordering::Relaxed);
-                }
+                // A reader that is gone costs the line and nothing else.
+                let _ = io::stderr().write_all(&line);
             }
             // The one who asked may have given up.
             Message::Flush(done) => drop(done.try_send(())),
@@ -102,8 +91,7 @@ impl Write for Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let line = Message::Line(std::mem::take(&mut self.bytes));
-        if self.lines.queue.try_send(line).is_err() {
-            self.lines.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        // A full queue costs the line and nothing else.
+        let _ = self.lines.queue.try_send(line);
     }
 }

@@ -96,7 +96,9 @@ fn start_kafka(
     println!("kafka: container of {name}:{tag}");
     let port = probe::free_port(&[])?;
     let bootstrap = format!("{host}:{port}");
-    let advertised = format!("PLAINTEXT://{bootstrap}");
+    // The broker also talks to itself (it asks the coordinator about each transaction's partitions),
+    // and the published port is not to be reached from inside the container.
+    let advertised = format!("PLAINTEXT://{bootstrap},INTERNAL://127.0.0.1:9094");
     let mut request = GenericImage::new(name, tag)
         .with_wait_for(WaitFor::Nothing)
         .with_env_var("KAFKA_ADVERTISED_LISTENERS", advertised);
@@ -105,13 +107,13 @@ fn start_kafka(
         ("KAFKA_PROCESS_ROLES", "broker,controller"),
         (
             "KAFKA_LISTENERS",
-            "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093",
+            "PLAINTEXT://:9092,INTERNAL://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",
         ),
         ("KAFKA_CONTROLLER_LISTENER_NAMES", "CONTROLLER"),
-        ("KAFKA_INTER_BROKER_LISTENER_NAME", "PLAINTEXT"),
+        ("KAFKA_INTER_BROKER_LISTENER_NAME", "INTERNAL"),
         (
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         ),
         ("KAFKA_CONTROLLER_QUORUM_VOTERS", "1@127.0.0.1:9093"),
         ("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false"),
@@ -119,6 +121,7 @@ fn start_kafka(
         ("KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS", "4"),
         ("KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR", "1"),
         ("KAFKA_TRANSACTION_STATE_LOG_MIN_ISR", "1"),
+        ("KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS", "4"),
         ("KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS", "0"),
         ("KAFKA_HEAP_OPTS", "-Xmx400m -Xms128m"),
     ] {

@@ -158,6 +158,7 @@ fn server_properties(port: u16, controller: u16, data: &Path) -> String {
          offsets.topic.num.partitions=4\n\
          transaction.state.log.replication.factor=1\n\
          transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=4\n\
          group.initial.rebalance.delay.ms=0\n",
         data.display()
     )

@@ -4,6 +4,8 @@
 //! or a pure function of values; time and randomness come in as arguments.
 #![forbid(unsafe_code)]
 
+pub mod authority;
+pub mod capacity;
 pub mod delivery;
 pub mod hashing;
 pub mod identity;

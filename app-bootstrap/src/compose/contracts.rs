@@ -7,7 +7,7 @@
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
 use super::provider::kafka_configuration;
-use crate::config::{ActiveProfile, ProviderProfile};
+use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
 use application_core::contract::{
     BindingSet, DestinationBinding, IntegrationEventContractContribution,
 };
@@ -80,10 +80,34 @@ pub fn compile_with(
     let producer = match &profile.provider {
         ProviderProfile::Journal(journal) => CompiledProducer::Journal(journal.path.clone()),
         ProviderProfile::Kafka(kafka) => {
+            permits_fit(profile, kafka, bound.maximum_document_bytes())?;
             CompiledProducer::Kafka(kafka_configuration(profile, kafka)?)
         }
     };
     Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))
+}
+
+/// What a record has beside its document: the key, the headers and the client's own bookkeeping.
+const RECORD_OVERHEAD_BYTES: u32 = 1_024;
+
+/// A permit stands for a record of the largest compiled size, so all of them fit into the client's
+/// buffer at once (requirement 004 §17.5).
+fn permits_fit(
+    profile: &ActiveProfile,
+    kafka: &KafkaProfile,
+    largest_document: u32,
+) -> Result<(), ComposeError> {
+    let records = profile.outbox.maximum_admitted_records;
+    let record_bytes = largest_document.saturating_add(RECORD_OVERHEAD_BYTES);
+    if u64::from(records) * u64::from(record_bytes) <= u64::from(kafka.buffer_memory_bytes) {
+        return Ok(());
+    }
+    Err(ComposeError::PermitBytes {
+        file: profile.file.clone(),
+        buffer: kafka.buffer_memory_bytes,
+        records,
+        record_bytes,
+    })
 }
 
 fn read_lock(profile: &ActiveProfile) -> Result<ContractsLock, ComposeError> {

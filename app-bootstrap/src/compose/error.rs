@@ -65,6 +65,22 @@ pub enum ComposeError {
         #[source]
         source: application_core::Cause,
     },
+    /// More may be under way than the client can buffer.
+    #[error(
+        "{}: app.messaging.kafka.producer.buffer-memory-bytes is {buffer}, but \
+         maximum-admitted-records {records} * {record_bytes} bytes of the largest record is more",
+        file.display()
+    )]
+    PermitBytes {
+        /// The profile.
+        file: PathBuf,
+        /// Bytes that the client may buffer.
+        buffer: u32,
+        /// Records under way at once.
+        records: u32,
+        /// Bytes of the largest record that any contract allows, key and headers included.
+        record_bytes: u32,
+    },
     /// The provider cannot be opened.
     #[error("the provider cannot be opened")]
     Provider(#[source] application_core::Cause),

@@ -5,13 +5,18 @@
 use super::compiled::Compiled;
 use super::provider::Provider;
 use crate::runtime::{
-    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCounters,
-    RelayWorkers, StopSignal, StopSwitch, drain_late_observations, watch_unknown_backlog,
+    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCard,
+    RelayCounters, RelayWorkers, Scouts, StopSignal, StopSwitch, apply_retention,
+    drain_late_observations, watch_capacity, watch_unknown_backlog,
 };
 use application_core::ports::{
-    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxMessagePublishPort, OutboxQueryPort,
+    KnownRecord, OutboxAttemptObservationPort, OutboxCapacityPort, OutboxDeliveryPort,
+    OutboxMessagePublishPort, OutboxQueryPort, OutboxRetentionPort, OutboxWindowPort,
+    PartitionShare,
 };
-use application_core::usecase::{RecordLateObservations, RelayOneRecord, RelaySettings};
+use application_core::usecase::{
+    RecordLateObservations, RelayOneRecord, RelaySettings, WindowPorts, WindowSettings,
+};
 use domain_core::identity::WorkerId;
 use outbound_journal::Journal;
 use std::sync::Arc;
@@ -35,6 +40,12 @@ pub struct RelayPorts {
     pub observations: Arc<dyn OutboxAttemptObservationPort>,
     /// Reads.
     pub query: Arc<dyn OutboxQueryPort>,
+    /// Tx B and Tx C of the window card.
+    pub windows: Arc<dyn OutboxWindowPort>,
+    /// How full the outbox is, where the store can tell.
+    pub capacity: Option<Arc<dyn OutboxCapacityPort>>,
+    /// Removes what is resolved, where the store can.
+    pub retention: Option<Arc<dyn OutboxRetentionPort>>,
 }
 
 /// The running relay of one process.
@@ -60,24 +71,8 @@ impl RelaySystem {
     ) -> Self {
         let outbox = &compiled.profile.outbox;
         let known: Arc<[_]> = compiled.catalog.known_records().into();
-        let relay = RelayOneRecord {
-            admission: provider.admission(),
-            deliveries: Arc::clone(&ports.deliveries),
-            publisher: crate::failpoints::around(wrap(provider.publisher())),
-            codec: Arc::clone(&compiled.codec),
-            clock: Arc::new(ProcessClock),
-            timer: Arc::new(ProcessTimer),
-            entropy: Arc::new(ProcessEntropy),
-            reporter: Arc::new(LogReporter),
-            settings: RelaySettings {
-                owner: worker_id(),
-                lease: outbox.claim_lease,
-                attempt_budget: outbox.attempt_budget,
-                publish_budget: outbox.publish_budget,
-                retry: outbox.retry,
-                known: Arc::clone(&known),
-            },
-        };
+        let publisher = crate::failpoints::around(wrap(provider.publisher()));
+        let card = relay_card(compiled, ports, provider, publisher, Arc::clone(&known));
         let (stop, signal) = StopSwitch::new();
         let (stop_late, late_signal) = StopSwitch::new();
         let readiness = Readiness::default();
@@ -87,7 +82,7 @@ impl RelaySystem {
             Arc::clone(&ports.observations),
             LATE_BATCH,
         );
-        let background = vec![
+        let mut background = vec![
             tokio::spawn(alarm.clone().guard(drain_late_observations(
                 late,
                 provider.late_observations(),
@@ -108,14 +103,16 @@ impl RelaySystem {
                     .guard(watch_journal(provider.journal().cloned(), signal.clone())),
             ),
         ];
-        let workers = RelayWorkers::start(
-            &relay,
-            outbox.maximum_admitted_records,
-            outbox.poll_interval,
-            &readiness,
-            &signal,
-            &alarm,
-        );
+        if let (Some(profile), Some(port)) = (outbox.capacity, &ports.capacity) {
+            let watch =
+                watch_capacity(Arc::clone(port), profile, readiness.clone(), signal.clone());
+            background.push(tokio::spawn(alarm.clone().guard(watch)));
+        }
+        if let (Some(profile), Some(port)) = (outbox.retention, &ports.retention) {
+            let reaper = apply_retention(Arc::clone(port), profile, signal.clone());
+            background.push(tokio::spawn(alarm.clone().guard(reaper)));
+        }
+        let workers = RelayWorkers::start(card, &Scouts::default(), &readiness, &signal, &alarm);
         Self {
             counters: workers.counters(),
             workers: Some(workers),
@@ -163,6 +160,62 @@ impl RelaySystem {
             failed = self.counters.failed.load(Ordering::Relaxed),
             "relay stopped"
         );
+    }
+}
+
+/// The workers of the tuple's claim card.
+fn relay_card(
+    compiled: &Compiled,
+    ports: &RelayPorts,
+    provider: &Provider,
+    publisher: Arc<dyn OutboxMessagePublishPort>,
+    known: Arc<[KnownRecord]>,
+) -> RelayCard {
+    let outbox = &compiled.profile.outbox;
+    let settings = RelaySettings {
+        owner: worker_id(),
+        lease: outbox.claim_lease,
+        attempt_budget: outbox.attempt_budget,
+        publish_budget: outbox.publish_budget,
+        retry: outbox.retry,
+        known,
+    };
+    match outbox.window {
+        None => RelayCard::PerRecord {
+            relay: Box::new(RelayOneRecord {
+                admission: provider.admission(),
+                deliveries: Arc::clone(&ports.deliveries),
+                publisher,
+                codec: Arc::clone(&compiled.codec),
+                clock: Arc::new(ProcessClock),
+                timer: Arc::new(ProcessTimer),
+                entropy: Arc::new(ProcessEntropy),
+                reporter: Arc::new(LogReporter),
+                settings,
+            }),
+            workers: outbox.maximum_admitted_records,
+            poll_interval: outbox.poll_interval,
+        },
+        Some(window) => RelayCard::Window {
+            ports: Box::new(WindowPorts {
+                admission: provider.admission(),
+                windows: Arc::clone(&ports.windows),
+                deliveries: Arc::clone(&ports.deliveries),
+                publisher,
+                codec: Arc::clone(&compiled.codec),
+                clock: Arc::new(ProcessClock),
+                timer: Arc::new(ProcessTimer),
+                entropy: Arc::new(ProcessEntropy),
+                reporter: Arc::new(LogReporter),
+            }),
+            settings: Box::new(WindowSettings {
+                relay: settings,
+                records: window.records,
+                share: PartitionShare::WHOLE,
+                poll_interval: outbox.poll_interval,
+            }),
+            workers: window.workers,
+        },
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Tuple {
     Embedded,
     /// PostgreSQL and Kafka without transport security: development, never promoted.
     LocalKafka,
+    /// The same with the window claim card: many scopes in flight at once.
+    LocalKafkaWindow,
 }
 
 const fn card(key: &'static str, id: &'static str) -> Card {
@@ -88,15 +90,51 @@ const LOCAL_KAFKA: &[Card] = &[
     ),
 ];
 
+const LOCAL_KAFKA_WINDOW: &[Card] = &[
+    card(
+        "publication.semantic-profile",
+        "messaging-outbox-publish.v1",
+    ),
+    card(
+        "publication.producer-profile",
+        "kafka-rdkafka-acknowledged-idempotent.v1",
+    ),
+    card("outbox.polling-profile", "postgresql-polling-outbox.v2"),
+    card("outbox.claim-profile", "postgresql-scope-window-claim.v1"),
+    card(
+        "publication.serialization-profile",
+        "json-schema-envelope.v1",
+    ),
+    card("publication.topic-profile", "external-topic-validated.v1"),
+    card("kafka.security-profile", "local-plaintext.v1"),
+    card(
+        "publication.compression-profile",
+        "kafka-compression-none.v1",
+    ),
+    card(
+        "publication.ordering-profile",
+        "per-key-normal-path-sequence-detectable.v1",
+    ),
+    card(
+        "outbox.transaction-resource-profile",
+        "same-postgresql-transaction-resource.v1",
+    ),
+    card(
+        "outbox.operator-control-profile",
+        "operator-control-none-development.v1",
+    ),
+];
+
 impl Tuple {
     /// Every tuple.
-    pub const ALL: [Self; 2] = [Self::Embedded, Self::LocalKafka];
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::LocalKafka, Self::LocalKafkaWindow];
 
     /// Its cards.
     pub fn cards(self) -> &'static [Card] {
         match self {
             Self::Embedded => EMBEDDED,
             Self::LocalKafka => LOCAL_KAFKA,
+            Self::LocalKafkaWindow => LOCAL_KAFKA_WINDOW,
         }
     }
 
@@ -108,10 +146,15 @@ impl Tuple {
             .map(|card| card.id)
     }
 
-    /// The tuple whose producer card this is; the other cards must then match exactly.
-    pub(super) fn of_producer(id: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|tuple| tuple.card("publication.producer-profile") == Some(id))
+    /// The tuple with this producer card and this claim card, or one with the producer card alone;
+    /// the other cards must then match exactly.
+    pub(super) fn of_cards(producer: &str, claim: &str) -> Option<Self> {
+        let made_by = |tuple: &Self| tuple.card("publication.producer-profile") == Some(producer);
+        let claims = |tuple: &Self| tuple.card("outbox.claim-profile") == Some(claim);
+        let mut candidates = Self::ALL.into_iter().filter(made_by);
+        candidates
+            .clone()
+            .find(claims)
+            .or_else(|| candidates.next())
     }
 }

@@ -15,8 +15,9 @@ mod units;
 pub use cards::{Card, Tuple};
 pub use error::ConfigError;
 pub use profile::{
-    ActiveProfile, ContractBounds, DestinationProfile, Environment, ExpectedState, JournalProfile,
-    KafkaProfile, OutboxProfile, Profile, ProviderProfile, StoreProfile, TopicProfile,
+    ActiveProfile, CapacityProfile, ContractBounds, DestinationProfile, Environment, ExpectedState,
+    JournalProfile, KafkaProfile, OutboxProfile, Profile, ProviderProfile, RetentionProfile,
+    StoreProfile, TopicProfile, WindowProfile,
 };
 pub use secret::{SecretError, SecretReference};
 

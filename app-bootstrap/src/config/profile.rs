@@ -5,10 +5,13 @@
 use super::cards::Tuple;
 use super::secret::SecretReference;
 use application_core::contract::ContractKey;
+use application_core::ports::ReapRequest;
+use domain_core::capacity::BacklogQuota;
 use domain_core::identity::{
     DestinationBindingRevision, LogicalDestinationId, TransactionResourceId,
 };
 use domain_core::publication::RetryPolicy;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,8 +99,43 @@ pub struct OutboxProfile {
     pub publish_budget: Duration,
     /// How long to wait for a permit.
     pub admission_timeout: Duration,
-    /// Records under way at once, and relay workers.
+    /// Records under way at once; with the per-record cards, relay workers as well.
     pub maximum_admitted_records: u32,
+    /// The window claim card's bounds, where the tuple has that card.
+    pub window: Option<WindowProfile>,
+    /// When readiness says that the outbox is too full; `None` measures nothing.
+    pub capacity: Option<CapacityProfile>,
+    /// What is removed; `None` removes nothing.
+    pub retention: Option<RetentionProfile>,
+}
+
+/// The window claim card's bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowProfile {
+    /// Workers, each with a share of the scopes.
+    pub workers: u32,
+    /// Records that one worker has under way at once.
+    pub records: NonZeroU32,
+    /// What claiming and handing a whole window to the client may take.
+    pub enqueue_budget: Duration,
+}
+
+/// When the outbox counts as too full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapacityProfile {
+    /// The bounds.
+    pub quota: BacklogQuota,
+    /// How often the store is asked.
+    pub sample_interval: Duration,
+}
+
+/// What is removed, and how much at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionProfile {
+    /// One batch.
+    pub request: ReapRequest,
+    /// The pause after a pass.
+    pub interval: Duration,
 }
 
 /// The database.

@@ -84,6 +84,37 @@ pub(super) struct RawOutbox {
     pub(super) retry_minimum_delay: String,
     pub(super) retry_maximum_delay: String,
     pub(super) poll_interval: String,
+    /// The window claim card's bounds; the other cards have none.
+    pub(super) window: Option<RawWindow>,
+    pub(super) capacity: Option<RawCapacity>,
+    pub(super) retention: Option<RawRetention>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawWindow {
+    pub(super) workers: i64,
+    pub(super) records: i64,
+    pub(super) enqueue_budget: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawCapacity {
+    pub(super) maximum_unresolved: i64,
+    pub(super) maximum_oldest_age: String,
+    pub(super) maximum_growth_per_second: i64,
+    pub(super) maximum_store_bytes: i64,
+    pub(super) sample_interval: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawRetention {
+    pub(super) audit_retention: String,
+    pub(super) replay_horizon: String,
+    pub(super) batch_events: i64,
+    pub(super) interval: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,15 +10,20 @@ mod log_lines;
 mod log_reporter;
 mod readiness;
 mod relay_loop;
+mod scout;
 mod stop;
+mod upkeep;
+mod window_loop;
 
 pub use alarm::Alarm;
 pub use ambient::{ProcessClock, ProcessEntropy, ProcessTimer};
 pub use log_lines::{Line, LogLines};
 pub use log_reporter::LogReporter;
 pub use readiness::{Readiness, ReadinessReason};
-pub use relay_loop::{RelayCounters, RelayWorkers};
+pub use relay_loop::{RelayCard, RelayCounters, RelayWorkers};
+pub use scout::{Scouts, WorkHint};
 pub use stop::{StopSignal, StopSwitch};
 
 pub(crate) use late_loop::drain_late_observations;
 pub(crate) use readiness::watch_unknown_backlog;
+pub(crate) use upkeep::{apply_retention, watch_capacity};

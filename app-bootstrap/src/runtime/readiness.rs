@@ -4,6 +4,7 @@
 
 use super::StopSignal;
 use application_core::ports::{KnownRecord, OutboxDeliveryPort, UnknownReason};
+use domain_core::capacity::CapacityBreach;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub enum ReadinessReason {
     UnknownRecords(UnknownReason),
     /// Late observations were lost.
     LateObservationsDropped,
+    /// The outbox is over its deployment's quota: business writes should be held back.
+    OverCapacity(CapacityBreach),
 }
 
 impl ReadinessReason {
@@ -32,6 +35,10 @@ impl ReadinessReason {
             Self::UnknownRecords(UnknownReason::BindingRevision) => "unknown-binding-revision",
             Self::UnknownRecords(UnknownReason::Unreadable) => "unreadable-records",
             Self::LateObservationsDropped => "late-observations-dropped",
+            Self::OverCapacity(CapacityBreach::Unresolved) => "over-capacity-unresolved",
+            Self::OverCapacity(CapacityBreach::OldestAge) => "over-capacity-oldest-age",
+            Self::OverCapacity(CapacityBreach::Growth) => "over-capacity-growth",
+            Self::OverCapacity(CapacityBreach::StoreBytes) => "over-capacity-store-bytes",
         }
     }
 }

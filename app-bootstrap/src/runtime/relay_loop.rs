@@ -3,9 +3,12 @@
 //! Invariant: a worker finishes the turn it is in before it stops, so no attempt is abandoned by
 //! an orderly shutdown.
 
-use super::{Alarm, Readiness, ReadinessReason, StopSignal};
-use application_core::ports::AdmissionRefusal;
-use application_core::usecase::{RelayError, RelayOneRecord, RelayTurn};
+use super::scout::{Rest, Scouts};
+use super::{Alarm, Readiness, ReadinessReason, StopSignal, window_loop};
+use application_core::ports::{AdmissionRefusal, PartitionShare};
+use application_core::usecase::{
+    RelayError, RelayOneRecord, RelayTurn, WindowPorts, WindowSettings,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,26 +35,71 @@ pub struct RelayWorkers {
     counters: Arc<RelayCounters>,
 }
 
-impl RelayWorkers {
-    /// Starts `count` workers that share the relay's ports; one that dies raises the alarm.
-    pub fn start(
-        relay: &RelayOneRecord,
-        count: u32,
+/// Which claim card the workers run.
+pub enum RelayCard {
+    /// One record a claim; so many workers.
+    PerRecord {
+        /// The relay that all workers share.
+        relay: Box<RelayOneRecord>,
+        /// How many.
+        workers: u32,
+        /// The pause of whoever is on watch.
         poll_interval: Duration,
+    },
+    /// Many scopes a claim; so many workers, each with its share of the scopes.
+    Window {
+        /// The ports that all workers share.
+        ports: Box<WindowPorts>,
+        /// The bounds of each.
+        settings: Box<WindowSettings>,
+        /// How many.
+        workers: u32,
+    },
+}
+
+impl RelayWorkers {
+    /// Starts the workers of one card; one that dies raises the alarm.
+    pub fn start(
+        card: RelayCard,
+        scouts: &Scouts,
         readiness: &Readiness,
         stop: &StopSignal,
         alarm: &Alarm,
     ) -> Self {
         let counters = Arc::new(RelayCounters::default());
         let mut tasks = JoinSet::new();
-        for _ in 0..count {
-            tasks.spawn(alarm.clone().guard(work(
-                relay.clone(),
+        let surroundings = Surroundings {
+            counters: Arc::clone(&counters),
+            scouts: scouts.clone(),
+            readiness: readiness.clone(),
+            stop: stop.clone(),
+        };
+        match card {
+            RelayCard::PerRecord {
+                relay,
+                workers,
                 poll_interval,
-                readiness.clone(),
-                stop.clone(),
-                Arc::clone(&counters),
-            )));
+            } => {
+                for _ in 0..workers {
+                    let loop_ = work((*relay).clone(), poll_interval, surroundings.clone());
+                    tasks.spawn(alarm.clone().guard(loop_));
+                }
+            }
+            RelayCard::Window {
+                ports,
+                settings,
+                workers,
+            } => {
+                for index in 0..workers {
+                    let loop_ = window_loop::work(
+                        &ports,
+                        &settings,
+                        PartitionShare::of(index, workers).unwrap_or(PartitionShare::WHOLE),
+                        surroundings.clone(),
+                    );
+                    tasks.spawn(alarm.clone().guard(loop_));
+                }
+            }
         }
         Self { tasks, counters }
     }
@@ -69,13 +117,23 @@ impl RelayWorkers {
     }
 }
 
-async fn work(
-    relay: RelayOneRecord,
-    poll_interval: Duration,
-    readiness: Readiness,
-    mut stop: StopSignal,
-    counters: Arc<RelayCounters>,
-) {
+/// What every worker of a process is given.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) counters: Arc<RelayCounters>,
+    pub(super) scouts: Scouts,
+    pub(super) readiness: Readiness,
+    pub(super) stop: StopSignal,
+}
+
+async fn work(relay: RelayOneRecord, poll_interval: Duration, surroundings: Surroundings) {
+    let Surroundings {
+        counters,
+        scouts,
+        readiness,
+        mut stop,
+    } = surroundings;
+    let mut rest = Rest::new(&scouts);
     let mut failures = 0_u32;
     while !stop.is_stopped() {
         let turn = relay.execute().await;
@@ -93,6 +151,11 @@ async fn work(
                 readiness.set(ReadinessReason::ProviderNotReady, false);
                 readiness.set(ReadinessReason::StoreUnavailable, false);
                 true
+            }
+            Ok(RelayTurn::Searching) => {
+                readiness.set(ReadinessReason::ProviderNotReady, false);
+                readiness.set(ReadinessReason::StoreUnavailable, false);
+                false
             }
             Ok(RelayTurn::Persisted { .. }) => {
                 counters.persisted.fetch_add(1, Ordering::Relaxed);
@@ -137,14 +200,19 @@ async fn work(
                 true
             }
         };
-        if pause && stop.stopped_within(backoff(poll_interval, failures)).await {
+        let goes_on = if pause {
+            rest.take(backoff(poll_interval, failures), &mut stop).await
+        } else {
+            rest.end()
+        };
+        if !goes_on {
             return;
         }
     }
 }
 
 /// The poll interval, doubled with each failure of a streak.
-fn backoff(poll_interval: Duration, failures: u32) -> Duration {
+pub(super) fn backoff(poll_interval: Duration, failures: u32) -> Duration {
     poll_interval
         .saturating_mul(1 << failures.min(16))
         .min(LONGEST_PAUSE.max(poll_interval))

@@ -115,6 +115,9 @@ pub enum ClaimOutcome {
     },
     /// No eligible row.
     Nothing,
+    /// No eligible row among those looked at, and there are more: asking again at once goes on
+    /// from there.
+    Unfinished,
 }
 
 /// Why Tx B has no outcome.
@@ -169,6 +172,26 @@ pub enum RecordError {
     /// The outcome may have been recorded: look it up by token and attempt id.
     #[error("whether the outcome was recorded is unknown")]
     OutcomeUnknown(#[source] Cause),
+}
+
+/// What a worker asks for when its lease may end too soon.
+#[derive(Debug, Clone)]
+pub struct RenewRequest {
+    /// The attempt under way.
+    pub attempt: AttemptIdentity,
+    /// Who holds it.
+    pub owner: WorkerId,
+    /// The new lease, from the database's now.
+    pub lease: Duration,
+}
+
+/// What became of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewOutcome {
+    /// The same token holds the row until then; nothing else changed.
+    Renewed(DatabaseInstant),
+    /// The claim lapsed or is another worker's: nothing changed.
+    Stale,
 }
 
 /// What the store knows of an attempt after a lost commit reply.
@@ -269,6 +292,12 @@ pub trait OutboxDeliveryPort: Send + Sync {
     /// # Errors
     /// [`RecordError`]; MUST be `OutcomeUnknown` when a commit was sent and not answered.
     async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError>;
+
+    /// Extends a live claim under its own token; the attempt stays the same one.
+    ///
+    /// # Errors
+    /// [`RecordError`]; MUST be `OutcomeUnknown` when a commit was sent and not answered.
+    async fn renew(&self, request: &RenewRequest) -> Result<RenewOutcome, RecordError>;
 
     /// What is known of an attempt, by token and attempt id.
     ///

@@ -5,19 +5,30 @@
 //! and inbox take part in.
 
 mod append;
+mod authority;
+mod capacity;
 mod clock;
 mod codec;
 mod consume;
 mod delivery;
+mod disposition;
+mod fence;
 mod inbox;
 mod late;
 mod publish;
 mod query;
 mod report;
+mod retention;
 mod timer;
 mod transaction;
+mod window;
 
 pub use append::{AppendError, AppendPolicy, AppendPolicyError, AppendReceipt, OutboxAppendPort};
+pub use authority::{
+    ActivationOutcome, AuthorityError, EpochActivation, EpochRecord, FreezeOutcome,
+    PublicationAuthorityPort, ResumeOutcome,
+};
+pub use capacity::{CapacityError, OutboxCapacityPort};
 pub use clock::{EntropyPort, MonotonicClockPort, WallClockPort};
 pub use codec::{
     DecodeError, DecodedEnvelope, EncodeError, EnvelopeCodec, PayloadRejection, RejectionRule,
@@ -26,21 +37,30 @@ pub use consume::{HandlerError, IntegrationEventHandler};
 pub use delivery::{
     BacklogError, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
     FindAttemptError, KnownRecord, OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome,
-    RecordedAttempt, UnknownBacklog, UnknownReason,
+    RecordedAttempt, RenewOutcome, RenewRequest, UnknownBacklog, UnknownReason,
 };
+pub use disposition::{
+    Disposed, Disposition, DispositionCommand, DispositionConflict, DispositionError,
+    DispositionOutcome, OperatorAct, OutboxDispositionPort,
+};
+pub use fence::{ClaimFencePort, FenceError, FenceOutcome, FenceScope};
 pub use inbox::{InboxDecision, InboxError, InboxStorePort};
 pub use late::{
     LateObservationId, LatePublicationObservation, LatePublicationObservationSource,
     LateWriteError, LateWriteReport, OutboxAttemptObservationPort,
 };
 pub use publish::{
-    Admission, AdmissionRefusal, AttemptIdentity, OutboxMessagePublishPort, PermitGuard,
-    PublicationAdmissionPort, PublicationPermit, PublicationRequest,
+    Admission, AdmissionRefusal, Admissions, AttemptIdentity, OutboxMessagePublishPort,
+    PermitGuard, PublicationAdmissionPort, PublicationPermit, PublicationRequest,
 };
 pub use query::{DeliverySummary, OutboxCounts, OutboxQueryPort, QueryError};
 pub use report::{RelayReport, RelayReporter, ReportError};
+pub use retention::{OutboxRetentionPort, ReapReport, ReapRequest, RetentionError};
 pub use timer::TimerPort;
 pub use transaction::{
     ResourceError, TransactionError, TransactionPort, TransactionResourcePort, TxFuture,
     WriteTransaction,
+};
+pub use window::{
+    FreshAttempt, OutboxWindowPort, PartitionShare, SpentDelivery, WindowClaim, WindowRequest,
 };

@@ -63,11 +63,24 @@ pub enum Admission {
     Refused(AdmissionRefusal),
 }
 
-/// Bounds what is under way.
+/// The answer to a request for several permits.
+#[derive(Debug)]
+pub enum Admissions {
+    /// One or more, all of one producer generation; each gives its capacity back by itself.
+    Granted(Vec<PublicationPermit>),
+    /// Claim nothing.
+    Refused(AdmissionRefusal),
+}
+
+/// Bounds what is under way. A permit stands for one record of the largest compiled size.
 #[async_trait::async_trait]
 pub trait PublicationAdmissionPort: Send + Sync {
     /// Waits for a permit, at most the configured admission wait.
     async fn admit(&self) -> Admission;
+
+    /// Waits for the first permit, at most the configured admission wait, and takes as many more
+    /// as are free, `most` in all.
+    async fn admit_up_to(&self, most: std::num::NonZeroU32) -> Admissions;
 }
 
 /// Which send of which generation of which event.

@@ -4,6 +4,7 @@
 //! [`TransactionPort::in_write`], so nothing that asks for one can run outside a transaction.
 
 use crate::Cause;
+use domain_core::authority::WriteAdmissionState;
 use domain_core::identity::TransactionResourceId;
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +26,9 @@ pub enum TransactionError<E: std::error::Error + 'static> {
     /// The transaction could not begin.
     #[error("the write transaction could not begin")]
     Begin(#[source] Cause),
+    /// Business writes are frozen, or being frozen; nothing was begun. Try again once they are not.
+    #[error("business writes are {}; the transaction may be tried again", .0.as_str())]
+    NotAdmitted(WriteAdmissionState),
     /// The work failed; everything it wrote is rolled back.
     #[error("the write transaction was rolled back")]
     Work(#[source] E),
@@ -44,7 +48,8 @@ pub trait TransactionPort: Send + Sync {
     /// The transaction that the work is given.
     type Tx: WriteTransaction;
 
-    /// Begins, runs the work, and commits if the work returned normally and nothing marked the
+    /// Begins under the write admission, unless this port was made for writes that a freeze does
+    /// not stop, runs the work, and commits if the work returned normally and nothing marked the
     /// transaction rollback-only. The work is not repeated.
     ///
     /// # Errors

@@ -4,9 +4,11 @@
 //! clock of its own.
 
 mod append_event;
+mod attempt;
 mod consume_event;
 mod record_late_observations;
 mod relay_one_record;
+mod relay_window;
 mod verify_stored_record;
 
 pub use append_event::{AppendEventError, IntegrationEventAppender};
@@ -15,4 +17,5 @@ pub use consume_event::{
 };
 pub use record_late_observations::{LateDrain, LateDrainError, RecordLateObservations};
 pub use relay_one_record::{RelayError, RelayOneRecord, RelaySettings, RelayTurn};
+pub use relay_window::{RelayWindow, Supply, WindowError, WindowPorts, WindowSettings, WindowTurn};
 pub use verify_stored_record::{RecordMismatch, verify_stored_record};

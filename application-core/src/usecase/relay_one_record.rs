@@ -4,23 +4,19 @@
 //! and a lease that outlasts it, no database transaction is open while the broker is awaited, and
 //! nothing is reported before it is persisted (requirement 004 §§18.3, 18.8, 19.2).
 
-use super::verify_stored_record;
+use super::attempt::{Attempted, Attempting};
 use crate::ports::{
     Admission, AdmissionRefusal, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest,
-    ClaimedDelivery, EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort,
+    EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort,
     OutboxDeliveryPort, OutboxMessagePublishPort, OutcomeRecord, PublicationAdmissionPort,
-    PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
-    RelayReport, RelayReporter, TimerPort,
+    PublicationPermit, RecordError, RecordOutcome, RecordedAttempt, RelayReport, RelayReporter,
+    TimerPort,
 };
-use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::{
     DeliveryGeneration, EventId, ProducerGeneration, PublicationAttemptId, WorkerId,
 };
 use domain_core::instant::MonotonicInstant;
-use domain_core::publication::{
-    AttemptBudget, FailureClass, FailureStage, PublicationFailure, PublicationOutcome,
-    RetryDisposition, RetryPolicy, decide,
-};
+use domain_core::publication::{RetryDisposition, RetryPolicy};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +49,8 @@ pub enum RelayTurn {
     Refused(AdmissionRefusal),
     /// No eligible row.
     Idle,
+    /// No eligible row so far; the next turn looks on from there.
+    Searching,
     /// A row's budget was spent; it is `EXHAUSTED` and nothing was sent.
     BudgetSpent {
         /// The event.
@@ -146,6 +144,7 @@ impl RelayOneRecord {
         let claimed = match self.claim(&permit).await? {
             ClaimOutcome::Claimed(claimed) => *claimed,
             ClaimOutcome::Nothing => return Ok(RelayTurn::Idle),
+            ClaimOutcome::Unfinished => return Ok(RelayTurn::Searching),
             ClaimOutcome::BudgetSpent {
                 event_id,
                 generation,
@@ -158,13 +157,17 @@ impl RelayOneRecord {
                 });
             }
         };
-        let (outcome, mismatch) = self.attempt(&claimed, claim_began).await;
-        let held = Held {
-            claimed,
-            lapses: claim_began.plus(self.settings.lease),
-            mismatch,
+        let attempting = Attempting {
+            publisher: Arc::clone(&self.publisher),
+            codec: Arc::clone(&self.codec),
+            clock: Arc::clone(&self.clock),
         };
-        self.record(held, permit.generation().clone(), outcome)
+        let attempted = attempting
+            .attempt(&self.settings, claimed, claim_began)
+            .await;
+        // Never later than the store's end of the lease.
+        let lapses = claim_began.plus(self.settings.lease);
+        self.record(&attempted, permit.generation().clone(), lapses)
             .await
     }
 
@@ -201,70 +204,27 @@ impl RelayOneRecord {
         }
     }
 
-    /// Checks and sends one claimed record, and names what the row and its document disagree
-    /// about. Never touches the store.
-    async fn attempt(
-        &self,
-        claimed: &ClaimedDelivery,
-        claim_began: MonotonicInstant,
-    ) -> (PublicationOutcome, Option<&'static str>) {
-        if let Err(mismatch) = verify_stored_record(self.codec.as_ref(), &claimed.event) {
-            let outcome = PublicationOutcome::Rejected(PublicationFailure {
-                stage: FailureStage::Serialization,
-                class: FailureClass::RecordIntegrity,
-                disposition: RetryDisposition::OperatorHold,
-            });
-            return (outcome, Some(mismatch.name()));
-        }
-        let now = self.clock.now();
-        // The lease began after `claim_began`, so this remainder is never too long.
-        let remaining = self.settings.lease.saturating_sub(claim_began.until(now));
-        if remaining < self.settings.attempt_budget {
-            let outcome = PublicationOutcome::Rejected(PublicationFailure {
-                stage: FailureStage::LocalAdmission,
-                class: FailureClass::DeadlineExceeded,
-                disposition: RetryDisposition::RetryWithinBudget,
-            });
-            return (outcome, None);
-        }
-        let request = PublicationRequest {
-            attempt: claimed.attempt.clone(),
-            event: Arc::clone(&claimed.event),
-            deadline: now.plus(self.settings.publish_budget),
-        };
-        (self.publisher.publish(&request).await, None)
-    }
-
     /// Tx C, then the report.
     async fn record(
         &self,
-        held: Held,
+        attempted: &Attempted,
         producer_generation: ProducerGeneration,
-        outcome: PublicationOutcome,
+        lapses: MonotonicInstant,
     ) -> Result<RelayTurn, RelayError> {
-        let claimed = &held.claimed;
-        let budget = AttemptBudget {
-            used: claimed.attempt_count,
-        };
-        let decision = decide(
-            &outcome,
-            budget,
-            &self.settings.retry,
-            self.entropy.jitter(),
-        );
-        let record = OutcomeRecord {
-            attempt: claimed.attempt.clone(),
-            owner: claimed.owner.clone(),
-            producer_generation,
-            binding_revision: claimed.event.binding_revision.clone(),
-            outcome,
-            decision,
-        };
-        match self.persist(&record, held.lapses).await? {
-            RecordOutcome::Recorded(state) => Ok(self.report(&held, &record, state)),
+        let record = attempted.record(&self.settings, producer_generation, self.entropy.jitter());
+        match self.persist(&record, lapses).await? {
+            RecordOutcome::Recorded(state) => {
+                let report = attempted.report(state);
+                let reported = self.reporter.report(&report).is_ok();
+                Ok(RelayTurn::Persisted {
+                    report,
+                    disposition: attempted.outcome.disposition(),
+                    reported,
+                })
+            }
             RecordOutcome::Stale => Ok(RelayTurn::Stale {
-                event_id: held.claimed.attempt.event_id,
-                attempt_id: held.claimed.attempt.attempt_id,
+                event_id: record.attempt.event_id,
+                attempt_id: record.attempt.attempt_id,
             }),
         }
     }
@@ -319,36 +279,6 @@ impl RelayOneRecord {
             RecordedAttempt::Open(_) => Err(trouble),
         }
     }
-
-    fn report(&self, held: &Held, record: &OutcomeRecord, state: DeliveryStateName) -> RelayTurn {
-        let claimed = &held.claimed;
-        let report = RelayReport {
-            event_id: claimed.attempt.event_id.clone(),
-            generation: claimed.attempt.generation,
-            contract_id: claimed.event.identities.contract_id.clone(),
-            destination: claimed.event.identities.destination.clone(),
-            attempt_id: claimed.attempt.attempt_id.clone(),
-            attempt_count: claimed.attempt_count,
-            state,
-            certainty: record.outcome.certainty(),
-            failure: record.outcome.failure(),
-            mismatch: held.mismatch,
-        };
-        let reported = self.reporter.report(&report).is_ok();
-        RelayTurn::Persisted {
-            report,
-            disposition: record.outcome.disposition(),
-            reported,
-        }
-    }
-}
-
-/// A claimed row, how long it can be held, and what it contradicts.
-struct Held {
-    claimed: ClaimedDelivery,
-    /// The lease's end, by this process's clock; never later than the store's.
-    lapses: MonotonicInstant,
-    mismatch: Option<&'static str>,
 }
 
 /// Why one try of Tx C did not settle it.

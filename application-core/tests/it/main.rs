@@ -5,4 +5,5 @@ mod consume;
 mod contract;
 mod late;
 mod relay;
+mod relay_window;
 mod support;

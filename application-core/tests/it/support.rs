@@ -3,12 +3,12 @@
 use application_core::event::{EventIdentities, SchemaIdentity, StoredOutboxEvent};
 use application_core::event::{IntegrationEventDraft, ValidatedIntegrationEvent};
 use application_core::ports::{
-    Admission, AdmissionRefusal, AttemptIdentity, ClaimError, ClaimOutcome, ClaimRequest,
-    ClaimedDelivery, DecodeError, DecodedEnvelope, EncodeError, EntropyPort, EnvelopeCodec,
-    FindAttemptError, KnownRecord, MonotonicClockPort, OutboxDeliveryPort,
+    Admission, AdmissionRefusal, Admissions, AttemptIdentity, ClaimError, ClaimOutcome,
+    ClaimRequest, ClaimedDelivery, DecodeError, DecodedEnvelope, EncodeError, EntropyPort,
+    EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort, OutboxDeliveryPort,
     OutboxMessagePublishPort, OutcomeRecord, PermitGuard, PublicationAdmissionPort,
     PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
-    RelayReport, RelayReporter, ReportError, TimerPort, UnknownBacklog,
+    RelayReport, RelayReporter, RenewOutcome, RenewRequest, ReportError, TimerPort, UnknownBacklog,
 };
 use domain_core::delivery::DispatchAuthority;
 use domain_core::hashing::{PartitionKey, Sha256Digest, envelope_sha256};
@@ -16,6 +16,7 @@ use domain_core::identity::*;
 use domain_core::instant::{DatabaseInstant, MonotonicInstant, OccurredAt};
 use domain_core::publication::*;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -149,6 +150,13 @@ impl PublicationAdmissionPort for Permits {
             }
         }
     }
+
+    async fn admit_up_to(&self, _most: NonZeroU32) -> Admissions {
+        match self.admit().await {
+            Admission::Granted(permit) => Admissions::Granted(vec![permit]),
+            Admission::Refused(refusal) => Admissions::Refused(refusal),
+        }
+    }
 }
 
 /// One scripted answer of the store.
@@ -218,6 +226,10 @@ impl OutboxDeliveryPort for Store {
             Answer::RecordUnavailable => Err(RecordError::Unavailable("down".into())),
             _ => panic!("the script expected another call than record"),
         }
+    }
+
+    async fn renew(&self, _request: &RenewRequest) -> Result<RenewOutcome, RecordError> {
+        panic!("no turn renews a lease")
     }
 
     async fn find_attempt(

@@ -57,6 +57,16 @@ impl PublicationWindow {
         })
     }
 
+    /// The profile's maximum automatic publication age of one generation.
+    pub fn maximum_age(&self) -> Duration {
+        self.maximum_age
+    }
+
+    /// The contract's horizon, from the event's creation.
+    pub fn requeue_horizon(&self) -> Duration {
+        self.requeue_horizon
+    }
+
     /// How long after the event's creation its first generation may be published.
     pub fn initial_age(&self) -> Duration {
         self.maximum_age.min(self.requeue_horizon)

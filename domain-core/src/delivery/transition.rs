@@ -193,6 +193,18 @@ impl DeliveryState {
         }
     }
 
+    /// Whether an audited requeue may supersede the generation: from `EXHAUSTED` and `HOLD` alone.
+    ///
+    /// # Errors
+    /// [`IllegalTransition`].
+    pub fn requeueable(&self) -> Result<(), IllegalTransition> {
+        self.disposable().map_err(|refusal| IllegalTransition {
+            from: self.name(),
+            event: "requeue",
+            refusal,
+        })
+    }
+
     /// READY, a due retry, or a lapsed claim.
     fn claimable(&self, now: DatabaseInstant) -> Result<(), TransitionRefusal> {
         match self {

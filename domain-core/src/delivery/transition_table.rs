@@ -275,3 +275,14 @@ fn refusals_say_why() {
         Err(TransitionRefusal::ClaimLive)
     );
 }
+
+#[test]
+fn a_requeue_supersedes_what_an_operator_may_dispose_of() {
+    for (label, state) in states() {
+        assert_eq!(
+            state.requeueable().is_ok(),
+            matches!(label, "exhausted" | "hold"),
+            "{label}"
+        );
+    }
+}

@@ -7,6 +7,7 @@ mod aggregate;
 mod contract;
 mod destination;
 mod event;
+mod operator;
 mod tenant;
 mod text;
 mod work;
@@ -18,9 +19,10 @@ pub use aggregate::{
 pub use contract::{ContractId, PayloadVersion};
 pub use destination::{DestinationBindingRevision, LogicalDestinationId};
 pub use event::{CausationId, ConsumerId, CorrelationId, EventId};
+pub use operator::{ActReference, OperatorId, ReasonCode, ReasonText};
 pub use tenant::{SYSTEM_SCOPE, TenantId, TenantMode, TenantScope, TenantScopeError};
 pub use text::IdentityError;
 pub use work::{
     ClaimToken, DeliveryGeneration, ProducerGeneration, PublicationAttemptId, PublicationEpoch,
-    TransactionResourceId, WorkerId,
+    RowVersion, TransactionResourceId, WorkerId,
 };

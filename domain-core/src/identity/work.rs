@@ -102,6 +102,12 @@ counter!(
     "publication epoch"
 );
 
+counter!(
+    /// How often a delivery's row was written; what an operator saw and acts upon.
+    RowVersion,
+    "row version"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

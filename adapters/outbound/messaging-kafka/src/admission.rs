@@ -4,8 +4,11 @@
 //! and the gate knows when the last one came back, which is the barrier before the next
 //! generation (requirement 004 §§16.10, 17.8).
 
-use application_core::ports::{Admission, AdmissionRefusal, PermitGuard, PublicationPermit};
+use application_core::ports::{
+    Admission, AdmissionRefusal, Admissions, PermitGuard, PublicationPermit,
+};
 use domain_core::identity::ProducerGeneration;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -63,18 +66,38 @@ impl AdmissionGate {
         let Ok(permit) = acquired else {
             return SHUT;
         };
-        let guard = Guard {
-            permit: Some(permit),
-            gate: Arc::clone(self),
-        };
+        let permit = self.guarded(permit);
         // Shut while the permit was on its way: the guard gives it back.
         if !*self.open.borrow() {
             return SHUT;
         }
-        Admission::Granted(PublicationPermit::new(
-            self.generation.clone(),
-            Box::new(guard),
-        ))
+        Admission::Granted(permit)
+    }
+
+    /// Waits for the first permit as [`Self::admit`] does, and takes what else is free at once.
+    pub(crate) async fn admit_up_to(
+        self: &Arc<Self>,
+        most: NonZeroU32,
+        wait: Duration,
+    ) -> Admissions {
+        let first = match self.admit(wait).await {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(refusal) => return Admissions::Refused(refusal),
+        };
+        let more =
+            (1..most.get()).map_while(|_| Arc::clone(&self.permits).try_acquire_owned().ok());
+        let permits = std::iter::once(first)
+            .chain(more.map(|permit| self.guarded(permit)))
+            .collect();
+        Admissions::Granted(permits)
+    }
+
+    fn guarded(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> PublicationPermit {
+        let guard = Guard {
+            permit: Some(permit),
+            gate: Arc::clone(self),
+        };
+        PublicationPermit::new(self.generation.clone(), Box::new(guard))
     }
 
     /// Gives permits, or gives none from now on.
@@ -136,6 +159,29 @@ mod tests {
         assert_eq!(gate.outstanding(), 2);
         drop(first);
         granted(gate.admit(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn several_permits_are_what_is_free_and_come_back_one_by_one() {
+        let gate = gate(3);
+        let most = |most| NonZeroU32::new(most).unwrap();
+        let mut held = match gate.admit_up_to(most(2), Duration::ZERO).await {
+            Admissions::Granted(permits) => permits,
+            Admissions::Refused(refusal) => panic!("refused: {refusal:?}"),
+        };
+        assert_eq!((held.len(), gate.outstanding()), (2, 2));
+        match gate.admit_up_to(most(9), Duration::ZERO).await {
+            Admissions::Granted(rest) => assert_eq!((rest.len(), gate.outstanding()), (1, 3)),
+            Admissions::Refused(refusal) => panic!("refused: {refusal:?}"),
+        }
+        held.pop();
+        assert_eq!(gate.outstanding(), 1);
+        gate.set_open(false);
+        let refused = gate.admit_up_to(most(1), Duration::ZERO).await;
+        assert!(matches!(
+            refused,
+            Admissions::Refused(AdmissionRefusal::ProviderNotReady)
+        ));
     }
 
     #[tokio::test]

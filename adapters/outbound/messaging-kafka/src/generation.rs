@@ -14,7 +14,7 @@ use crate::record::{KafkaRecord, compile_record};
 use crate::settings::ProducerConfiguration;
 use crate::supervisor::ProducerHost;
 use application_core::late_queue::LateObservationQueue;
-use application_core::ports::{Admission, MonotonicClockPort, PublicationRequest};
+use application_core::ports::{Admission, Admissions, MonotonicClockPort, PublicationRequest};
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::MonotonicInstant;
 use domain_core::publication::{
@@ -25,6 +25,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode as Code;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -180,6 +181,13 @@ impl KafkaProducerGeneration {
     pub(crate) async fn admit(&self) -> Admission {
         self.gate
             .admit(self.configuration.settings.admission_timeout)
+            .await
+    }
+
+    /// Waits for a permit and takes as many more as are free, `most` in all.
+    pub(crate) async fn admit_up_to(&self, most: NonZeroU32) -> Admissions {
+        self.gate
+            .admit_up_to(most, self.configuration.settings.admission_timeout)
             .await
     }
 

@@ -6,13 +6,14 @@
 
 use crate::supervisor::Shared;
 use application_core::ports::{
-    Admission, AdmissionRefusal, LateObservationId, LatePublicationObservation,
+    Admission, AdmissionRefusal, Admissions, LateObservationId, LatePublicationObservation,
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
     PublicationRequest,
 };
 use domain_core::publication::{
     FailureClass, FailureStage, PublicationFailure, PublicationOutcome, RetryDisposition,
 };
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Admission, publication and late observations of one process.
@@ -38,6 +39,17 @@ impl PublicationAdmissionPort for KafkaPublisher {
             // Whatever the generation said, a process that stops has one answer.
             _ if self.shared.is_closing() => Admission::Refused(AdmissionRefusal::Closing),
             admission => admission,
+        }
+    }
+
+    async fn admit_up_to(&self, most: NonZeroU32) -> Admissions {
+        let admissions = match self.shared.current() {
+            Some(generation) => generation.admit_up_to(most).await,
+            None => Admissions::Refused(AdmissionRefusal::ProviderNotReady),
+        };
+        match admissions {
+            _ if self.shared.is_closing() => Admissions::Refused(AdmissionRefusal::Closing),
+            admissions => admissions,
         }
     }
 }

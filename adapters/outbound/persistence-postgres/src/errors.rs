@@ -4,6 +4,7 @@
 //! message of the server is kept, since a message may quote a value; names of constraints, tables
 //! and columns are kept, since those are the schema's.
 
+use domain_core::authority::WriteAdmissionState;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// What went wrong between this process and the database.
@@ -103,6 +104,24 @@ impl DatabaseFault {
             Self::Answered { sqlstate, .. } => sqlstate.starts_with("57P"),
             _ => false,
         }
+    }
+
+    /// The write admission's state, if it refused a business write.
+    pub(crate) fn refused_admission(&self) -> Option<WriteAdmissionState> {
+        match self {
+            Self::Answered {
+                sqlstate,
+                constraint: Some(state),
+                ..
+            } if sqlstate == "CS001" => WriteAdmissionState::from_name(state),
+            _ => None,
+        }
+    }
+
+    /// Whether a statement that may only wait so long was ended: by its lock's limit, by its own,
+    /// or by an operator.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Answered { sqlstate, .. } if sqlstate == "55P03" || sqlstate == "57014")
     }
 
     /// The violated unique constraint, if that is what it is.

@@ -81,25 +81,37 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod authority;
+mod capacity;
 mod delivery;
+mod disposition;
 mod errors;
+mod fence;
 mod inbox;
 mod migrate;
 mod query;
 mod resource;
+mod retention;
 mod rows;
 mod session;
 mod settings;
 mod store;
 mod transaction;
+mod window;
 
 pub use append::PostgresOutbox;
+pub use authority::PostgresAuthority;
+pub use capacity::PostgresCapacity;
 pub use delivery::PostgresDeliveries;
+pub use disposition::PostgresDispositions;
 pub use errors::DatabaseFault;
+pub use fence::PostgresFences;
 pub use inbox::PostgresInbox;
 pub use migrate::MigrationError;
 pub use query::PostgresQuery;
+pub use retention::PostgresRetention;
 pub use session::WriteIsolation;
 pub use settings::{PoolSettings, SettingsError};
 pub use store::{ConnectError, PostgresStore};
 pub use transaction::{PostgresTransactions, PostgresWriteTransaction};
+pub use window::PostgresWindows;

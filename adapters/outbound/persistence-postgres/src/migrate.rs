@@ -12,7 +12,7 @@ use sqlx::{Executor as _, SqlSafeStr as _};
 /// beside it may be migrated by the same library under its default name.
 const TABLE: &str = "countersign_migration";
 
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (
         1,
         "transaction resource",
@@ -42,6 +42,21 @@ const MIGRATIONS: [(i64, &str, &str); 6] = [
         6,
         "inbox consumption",
         include_str!("../migrations/0006_inbox_consumption.sql"),
+    ),
+    (
+        7,
+        "claim scan",
+        include_str!("../migrations/0007_claim_scan.sql"),
+    ),
+    (
+        8,
+        "write admission",
+        include_str!("../migrations/0008_write_admission.sql"),
+    ),
+    (
+        9,
+        "disposition and retention",
+        include_str!("../migrations/0009_disposition_and_retention.sql"),
     ),
 ];
 

@@ -4,14 +4,20 @@
 //! and no log statement of the driver shows it.
 
 use crate::append::PostgresOutbox;
-use crate::delivery::PostgresDeliveries;
+use crate::authority::PostgresAuthority;
+use crate::capacity::PostgresCapacity;
+use crate::delivery::{Places, PostgresDeliveries};
+use crate::disposition::PostgresDispositions;
 use crate::errors::DatabaseFault;
+use crate::fence::PostgresFences;
 use crate::inbox::PostgresInbox;
 use crate::migrate::{self, MigrationError};
 use crate::query::PostgresQuery;
-use crate::session::{Sessions, WriteIsolation, pool_options};
+use crate::retention::PostgresRetention;
+use crate::session::{Access, Sessions, WriteIsolation, pool_options};
 use crate::settings::{PoolSettings, SettingsError};
 use crate::transaction::PostgresTransactions;
+use crate::window::PostgresWindows;
 use application_core::ports::AppendPolicy;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgPool};
@@ -66,6 +72,8 @@ fn parameters_are_known(url: &str) -> bool {
 #[derive(Clone)]
 pub struct PostgresStore {
     pub(crate) sessions: Arc<Sessions>,
+    /// Where the scans of this process stand; every handle goes on where another stopped.
+    places: Arc<Places>,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -101,6 +109,7 @@ impl PostgresStore {
             .map_err(|error| ConnectError::Unavailable(error.into()))?;
         Ok(Self {
             sessions: Sessions::new(pool, settings),
+            places: Arc::default(),
         })
     }
 
@@ -112,6 +121,7 @@ impl PostgresStore {
         settings.check().map_err(ConnectError::Settings)?;
         Ok(Self {
             sessions: Sessions::new(pool, settings),
+            places: Arc::default(),
         })
     }
 
@@ -133,7 +143,54 @@ impl PostgresStore {
     pub fn transactions_at(&self, isolation: WriteIsolation) -> PostgresTransactions {
         PostgresTransactions {
             sessions: Arc::clone(&self.sessions),
-            isolation,
+            access: Access::Business(isolation),
+        }
+    }
+
+    /// Write transactions that a freeze of business writes does not hold back, READ COMMITTED: for
+    /// the sentinel that proves the way to the broker while the store is frozen.
+    pub fn ungated_transactions(&self) -> PostgresTransactions {
+        PostgresTransactions {
+            sessions: Arc::clone(&self.sessions),
+            access: Access::RELAY,
+        }
+    }
+
+    /// The window card's transactions.
+    pub fn windows(&self) -> PostgresWindows {
+        PostgresWindows::new(self.deliveries())
+    }
+
+    /// What operators do to deliveries.
+    pub fn dispositions(&self) -> PostgresDispositions {
+        PostgresDispositions {
+            sessions: Arc::clone(&self.sessions),
+        }
+    }
+
+    /// The publication epoch and the write admission.
+    pub fn authority(&self) -> PostgresAuthority {
+        PostgresAuthority {
+            sessions: Arc::clone(&self.sessions),
+        }
+    }
+
+    /// Claim fences.
+    pub fn fences(&self) -> PostgresFences {
+        PostgresFences {
+            sessions: Arc::clone(&self.sessions),
+        }
+    }
+
+    /// Removes what is resolved and old enough.
+    pub fn retention(&self) -> PostgresRetention {
+        PostgresRetention::new(Arc::clone(&self.sessions))
+    }
+
+    /// How full the outbox is.
+    pub fn capacity(&self) -> PostgresCapacity {
+        PostgresCapacity {
+            sessions: Arc::clone(&self.sessions),
         }
     }
 
@@ -147,9 +204,7 @@ impl PostgresStore {
 
     /// The relay's transactions and the late observations' journal.
     pub fn deliveries(&self) -> PostgresDeliveries {
-        PostgresDeliveries {
-            sessions: Arc::clone(&self.sessions),
-        }
+        PostgresDeliveries::new(Arc::clone(&self.sessions), Arc::clone(&self.places))
     }
 
     /// Reads.

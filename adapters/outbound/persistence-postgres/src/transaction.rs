@@ -5,8 +5,8 @@
 //! session is known to be in a transaction that no swallowed error aborted. PostgreSQL answers
 //! COMMIT in an aborted transaction with a silent ROLLBACK.
 
-use crate::errors::{CommitFault, DatabaseFault};
-use crate::session::{self, Access, Sessions, WriteIsolation};
+use crate::errors::CommitFault;
+use crate::session::{self, Access, Sessions};
 use application_core::ports::{TransactionError, TransactionPort, TxFuture, WriteTransaction};
 use sqlx::{PgConnection, Postgres, Transaction};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl std::fmt::Debug for PostgresWriteTransaction {
 #[derive(Clone)]
 pub struct PostgresTransactions {
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) isolation: WriteIsolation,
+    pub(crate) access: Access,
 }
 
 impl TransactionPort for PostgresTransactions {
@@ -71,11 +71,12 @@ impl TransactionPort for PostgresTransactions {
         E: std::error::Error + Send + 'static,
         W: for<'t> FnOnce(&'t mut Self::Tx) -> TxFuture<'t, T, E> + Send + 'a,
     {
-        let tx = self
-            .sessions
-            .begin(Access::Write(self.isolation))
-            .await
-            .map_err(|fault| TransactionError::Begin(Box::new(fault)))?;
+        let tx = self.sessions.begin(self.access).await.map_err(|fault| {
+            match fault.refused_admission() {
+                Some(state) => TransactionError::NotAdmitted(state),
+                None => TransactionError::Begin(Box::new(fault)),
+            }
+        })?;
         let mut tx = PostgresWriteTransaction {
             tx,
             rollback_only: false,
@@ -92,13 +93,12 @@ impl TransactionPort for PostgresTransactions {
             session::roll_back(tx.tx).await;
             return Err(TransactionError::RollbackOnly);
         }
-        if tx.unproven {
-            sqlx::query(include_str!("sql/probe_transaction.sql"))
-                .execute(&mut *tx.tx)
-                .await
-                .map_err(|error| TransactionError::Refused(Box::new(DatabaseFault::from(error))))?;
-        }
-        match session::commit(tx.tx).await {
+        let ended = if tx.unproven {
+            session::prove_and_commit(tx.tx).await
+        } else {
+            session::commit(tx.tx).await
+        };
+        match ended {
             Ok(()) => Ok(value),
             Err(CommitFault::Refused(fault)) => Err(TransactionError::Refused(Box::new(fault))),
             Err(CommitFault::Unknown(fault)) => {

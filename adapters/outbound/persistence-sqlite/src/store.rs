@@ -66,6 +66,11 @@ impl SqliteStore {
         }
     }
 
+    /// The relay's transactions, many records at once.
+    pub fn windows(&self) -> SqliteDeliveries {
+        self.deliveries()
+    }
+
     /// Reads for people and summaries.
     pub fn query(&self) -> SqliteQuery {
         SqliteQuery {

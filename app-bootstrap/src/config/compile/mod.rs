@@ -9,6 +9,8 @@ mod outbox;
 mod provider;
 mod store;
 mod tuple;
+mod upkeep;
+mod window;
 
 use super::cards::Tuple;
 use super::error::ConfigError;
@@ -95,7 +97,7 @@ fn active(
             }
             provider::journal(at, at.required("journal", messaging.journal)?)?
         }
-        Tuple::LocalKafka => provider::kafka(
+        Tuple::LocalKafka | Tuple::LocalKafkaWindow => provider::kafka(
             at,
             at.required("kafka", messaging.kafka)?,
             endpoints

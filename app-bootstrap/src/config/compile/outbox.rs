@@ -9,6 +9,7 @@ use super::super::profile::OutboxProfile;
 use super::super::raw::RawOutbox;
 use super::origin::Origin;
 use super::provider::Timing;
+use super::{upkeep, window};
 use domain_core::identity::TransactionResourceId;
 use domain_core::publication::RetryPolicy;
 use std::time::Duration;
@@ -56,6 +57,17 @@ pub(super) fn compile(
         publish_budget: timing.publish_budget,
         admission_timeout: timing.admission_timeout,
         maximum_admitted_records: timing.maximum_admitted_records,
+        window: window::compile(at, tuple, raw.window.as_ref(), timing)?,
+        capacity: raw
+            .capacity
+            .as_ref()
+            .map(|raw| upkeep::capacity(at, tuple, raw))
+            .transpose()?,
+        retention: raw
+            .retention
+            .as_ref()
+            .map(|raw| upkeep::retention(at, tuple, raw))
+            .transpose()?,
     };
     at.at_least(
         &format!("{}.application-attempt-budget", timing.section),
@@ -63,12 +75,23 @@ pub(super) fn compile(
         profile.admission_timeout + profile.publish_budget + RECORD_RESERVE,
         "application-attempt-budget >= admission-timeout + publication timeouts + 2s to record",
     )?;
-    at.at_least(
-        "outbox.claim-lease",
-        profile.claim_lease,
-        profile.attempt_budget + LEASE_MARGIN,
-        "claim-lease >= application-attempt-budget + 5s margin",
-    )?;
+    match profile.window {
+        None => at.at_least(
+            "outbox.claim-lease",
+            profile.claim_lease,
+            profile.attempt_budget + LEASE_MARGIN,
+            "claim-lease >= application-attempt-budget + 5s margin",
+        )?,
+        // The last record of a window is handed over when the enqueue budget ends, and its outcome
+        // may wait for one Tx C that is under way.
+        Some(window) => at.at_least(
+            "outbox.claim-lease",
+            profile.claim_lease,
+            window.enqueue_budget + profile.attempt_budget + RECORD_RESERVE + LEASE_MARGIN,
+            "claim-lease >= window.enqueue-budget + application-attempt-budget + 2s for outcomes \
+             + 5s margin",
+        )?,
+    }
     at.at_least(
         "outbox.maximum-automatic-publication-age",
         profile.maximum_automatic_publication_age,

@@ -102,7 +102,7 @@ pub(super) fn kafka(
             "kafka.producer.maximum-admitted-records",
             producer.maximum_admitted_records,
             1,
-            64,
+            100_000,
         )?,
     };
     Ok((ProviderProfile::Kafka(profile), timing))

@@ -33,7 +33,7 @@ pub(super) fn compile(
                 path: at.path(&path),
             })
         }
-        Tuple::LocalKafka => {
+        Tuple::LocalKafka | Tuple::LocalKafkaWindow => {
             if raw.path.is_some() {
                 return Err(at.refuse("store.path", "is not used by a PostgreSQL tuple"));
             }

@@ -19,16 +19,17 @@ pub(super) fn select(
     if outbox.dispatch_mode != "polling" {
         return Err(at.refuse("outbox.dispatch-mode", "is `polling`; no other mode exists"));
     }
-    let tuple = Tuple::of_producer(&publication.producer_profile).ok_or_else(|| {
-        let known: Vec<_> = Tuple::ALL
-            .iter()
-            .filter_map(|tuple| tuple.card("publication.producer-profile"))
-            .collect();
-        at.refuse(
-            "publication.producer-profile",
-            format!("is no known card id; known are {}", known.join(", ")),
-        )
-    })?;
+    let tuple =
+        Tuple::of_cards(&publication.producer_profile, &outbox.claim_profile).ok_or_else(|| {
+            let known: Vec<_> = Tuple::ALL
+                .iter()
+                .filter_map(|tuple| tuple.card("publication.producer-profile"))
+                .collect();
+            at.refuse(
+                "publication.producer-profile",
+                format!("is no known card id; known are {}", known.join(", ")),
+            )
+        })?;
     let given = [
         (
             "publication.semantic-profile",

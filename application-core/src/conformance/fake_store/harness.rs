@@ -5,9 +5,10 @@
 use super::state::Delivery;
 use super::{FakeInbox, FakeOutbox, FakeStore, FakeTransactions, FakeWriteTransaction};
 use crate::Cause;
-use crate::conformance::outbox::{DeliveryRow, ObservationRow, OutboxHarness};
+use crate::conformance::outbox::{DeliveryRow, ObservationRow, OutboxHarness, WindowHarness};
 use crate::ports::{
-    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort, TransactionResourcePort,
+    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort, OutboxWindowPort,
+    TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryState, DeliveryStateName, DispatchAuthority};
 use domain_core::identity::{DeliveryGeneration, EventId, PublicationEpoch};
@@ -172,5 +173,11 @@ fn row(delivery: &Delivery) -> DeliveryRow {
         row_version: delivery.row_version,
         created_at: delivery.created_at,
         automatic_attempt_deadline: delivery.deadline,
+    }
+}
+
+impl WindowHarness for FakeStore {
+    fn windows(&self) -> Arc<dyn OutboxWindowPort> {
+        Arc::new(self.clone())
     }
 }

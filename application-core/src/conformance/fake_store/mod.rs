@@ -12,6 +12,7 @@ mod lock;
 mod relay;
 mod state;
 mod transaction;
+mod window;
 
 #[cfg(test)]
 mod tests;

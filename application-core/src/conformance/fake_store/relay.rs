@@ -10,8 +10,9 @@ use crate::event::StoredOutboxEvent;
 use crate::ports::{
     AttemptIdentity, BacklogError, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest,
     ClaimedDelivery, FindAttemptError, KnownRecord, LatePublicationObservation, LateWriteError,
-    LateWriteReport, OutboxAttemptObservationPort, OutboxDeliveryPort, OutcomeRecord, RecordError,
-    RecordOutcome, RecordedAttempt, UnknownBacklog, UnknownReason,
+    LateWriteReport, OutboxAttemptObservationPort, OutboxDeliveryPort, OutcomeRecord,
+    PartitionShare, RecordError, RecordOutcome, RecordedAttempt, RenewOutcome, RenewRequest,
+    UnknownBacklog, UnknownReason,
 };
 use domain_core::delivery::{Claim, DeliveryEvent, DeliveryState, DispatchAuthority, Holder};
 use domain_core::identity::{ClaimToken, DeliveryGeneration, EventId, PublicationAttemptId};
@@ -37,6 +38,13 @@ impl OutboxDeliveryPort for FakeStore {
     async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
         let mut tx = self.begin().await;
         let outcome = tx.state.record(record)?;
+        self.commit(tx);
+        Ok(outcome)
+    }
+
+    async fn renew(&self, request: &RenewRequest) -> Result<RenewOutcome, RecordError> {
+        let mut tx = self.begin().await;
+        let outcome = tx.state.renew(request);
         self.commit(tx);
         Ok(outcome)
     }
@@ -108,8 +116,13 @@ fn unknown(event: &StoredOutboxEvent, known: &[KnownRecord]) -> Option<UnknownRe
 }
 
 impl State {
-    /// The claimable head that has waited longest.
-    fn candidate(&self, request: &ClaimRequest) -> Option<EventId> {
+    /// The next claimable row behind the one claimed last, scope by scope, and then from the first
+    /// again.
+    pub(super) fn candidate(
+        &self,
+        request: &ClaimRequest,
+        share: PartitionShare,
+    ) -> Option<EventId> {
         if self.active != Some(DispatchAuthority::PollingV2) {
             return None;
         }
@@ -122,11 +135,21 @@ impl State {
                     now: self.now,
                 };
                 delivery.state.next(&claimable).is_ok()
+                    && (share.first()..=share.last())
+                        .contains(&event.partition_key.digest().as_bytes()[0])
                     && unknown(event, &request.known).is_none()
                     && !(event.ordering_required && self.is_blocked(event))
             })
-            .min_by_key(|(event_id, delivery)| (delivery.claimable_at(), (*event_id).clone()))
-            .map(|(event_id, _)| event_id.clone())
+            .map(|(event_id, _)| {
+                let event = &self.events[event_id];
+                let place = (event.partition_key.clone(), event.identities.order);
+                let passed = self.claimed_last.as_ref().is_some_and(|last| {
+                    place <= *last || (event.ordering_required && place.0 == last.0)
+                });
+                (passed, place, event_id)
+            })
+            .min()
+            .map(|(_, _, event_id)| event_id.clone())
     }
 
     fn claim_of(&self, request: &ClaimRequest) -> Claim {
@@ -148,9 +171,19 @@ impl State {
     }
 
     fn claim_next(&mut self, request: &ClaimRequest) -> Result<ClaimOutcome, ClaimError> {
-        let Some(event_id) = self.candidate(request) else {
+        self.claim_within(request, PartitionShare::WHOLE)
+    }
+
+    pub(super) fn claim_within(
+        &mut self,
+        request: &ClaimRequest,
+        share: PartitionShare,
+    ) -> Result<ClaimOutcome, ClaimError> {
+        let Some(event_id) = self.candidate(request, share) else {
             return Ok(ClaimOutcome::Nothing);
         };
+        let event = &self.events[&event_id];
+        self.claimed_last = Some((event.partition_key.clone(), event.identities.order));
         let mut delivery = self.deliveries[&event_id].clone();
         let lapsed = matches!(delivery.state, DeliveryState::Claimed(_));
         if let Some(open) = delivery.open_attempt.take() {
@@ -257,7 +290,7 @@ impl State {
         })
     }
 
-    fn record(&mut self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
+    pub(super) fn record(&mut self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
         let now = self.now;
         let had_indeterminate = self.had_indeterminate(&record.attempt.event_id);
         let holder = Holder {
@@ -312,6 +345,30 @@ impl State {
             Observed::outcome(now, &record.outcome),
         );
         Ok(RecordOutcome::Recorded(name))
+    }
+
+    fn renew(&mut self, request: &RenewRequest) -> RenewOutcome {
+        let now = self.now;
+        let until = now.plus(request.lease);
+        let Some(delivery) = self.deliveries.get_mut(&request.attempt.event_id) else {
+            return RenewOutcome::Stale;
+        };
+        let renewed = delivery.state.next(&DeliveryEvent::Renewed {
+            holder: Holder {
+                token: request.attempt.claim_token,
+                owner: request.owner.clone(),
+            },
+            until,
+            now,
+        });
+        match renewed {
+            Ok(state) if delivery.open_attempt.as_ref() == Some(&request.attempt) => {
+                delivery.state = state;
+                delivery.row_version += 1;
+                RenewOutcome::Renewed(until)
+            }
+            _ => RenewOutcome::Stale,
+        }
     }
 
     fn find_attempt(

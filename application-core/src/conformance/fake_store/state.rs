@@ -9,10 +9,10 @@ use crate::ports::{
     LatePublicationObservation, OutboxCounts,
 };
 use domain_core::delivery::{DeliveryState, DispatchAuthority};
-use domain_core::hashing::Sha256Digest;
+use domain_core::hashing::{PartitionKey, Sha256Digest};
 use domain_core::identity::{
-    ConsumerId, DeliveryGeneration, DestinationBindingRevision, EventId, ProducerGeneration,
-    PublicationEpoch, TenantScope, TransactionResourceId, WorkerId,
+    AggregateOrder, ConsumerId, DeliveryGeneration, DestinationBindingRevision, EventId,
+    ProducerGeneration, PublicationEpoch, TenantScope, TransactionResourceId, WorkerId,
 };
 use domain_core::instant::{DatabaseInstant, OccurredAt};
 use domain_core::publication::{
@@ -107,6 +107,8 @@ pub(super) struct State {
     pub(super) events: BTreeMap<EventId, Arc<StoredOutboxEvent>>,
     pub(super) deliveries: BTreeMap<EventId, Delivery>,
     pub(super) journal: BTreeMap<EventId, Vec<ObservationRow>>,
+    /// Where the scan for claimable rows stands.
+    pub(super) claimed_last: Option<(PartitionKey, AggregateOrder)>,
     inbox: BTreeMap<(ConsumerId, TenantScope, EventId), Sha256Digest>,
 }
 
@@ -126,6 +128,7 @@ impl State {
             events: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             journal: BTreeMap::new(),
+            claimed_last: None,
             inbox: BTreeMap::new(),
         }
     }
@@ -313,16 +316,6 @@ impl Delivery {
             created_at,
             deadline,
             open_attempt: None,
-        }
-    }
-
-    /// When the row may next be claimed, if ever.
-    pub(super) fn claimable_at(&self) -> Option<DatabaseInstant> {
-        match &self.state {
-            DeliveryState::Ready => Some(self.created_at),
-            DeliveryState::RetryWait { due } => Some(*due),
-            DeliveryState::Claimed(claim) => Some(claim.until),
-            _ => None,
         }
     }
 

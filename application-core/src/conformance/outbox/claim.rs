@@ -3,8 +3,8 @@
 //! Invariant: what the store counted and journalled at the claim is what the worker was told.
 
 use super::fixture::{
-    LONG, SHORT, append, claimed, claimed_when_due, event, event_id, known, leased, nothing,
-    passed, producer, request, retry_record,
+    LONG, SHORT, acknowledged_record, append, claimed, claimed_when_due, event, event_id, known,
+    leased, nothing, producer, request, retry_record,
 };
 use super::harness::{ObservationType, OutboxHarness};
 use crate::ports::RecordOutcome;
@@ -80,17 +80,32 @@ pub async fn a_claim_takes_one_row<H: OutboxHarness>(h: H) {
     assert_eq!(counts.by_state.get(&DeliveryStateName::Ready), Some(&1));
 }
 
-/// What became claimable first is claimed first.
-pub async fn the_oldest_is_claimed_first<H: OutboxHarness>(h: H) {
-    for id in ["c", "a", "b"] {
-        append(&h, [event(id, id, 1)]).await;
-        let created = h.delivery(&event_id(id)).await.expect("row").created_at;
-        passed(&h, created).await;
+/// One pass of the scan claims every eligible head: none starves behind the others, and a scope
+/// whose head was just recorded waits until the others had their turn.
+pub async fn every_head_has_its_turn_in_one_pass<H: OutboxHarness>(h: H) {
+    let scopes = ["c", "a", "b", "d"];
+    for sequence in 1..=3 {
+        let of_scope = |scope: &&str| event(&format!("{scope}{sequence}"), scope, sequence);
+        append(&h, scopes.iter().map(of_scope)).await;
     }
-    for (number, id) in (1..).zip(["c", "a", "b"]) {
-        let claimed = claimed(&h, &request(number)).await;
-        assert_eq!(claimed.attempt.event_id.as_str(), id);
+    let mut number = 0;
+    for sequence in 1..=3 {
+        let mut turn = Vec::new();
+        for _ in scopes {
+            number += 1;
+            let claimed = claimed(&h, &request(number)).await;
+            let record = acknowledged_record(&claimed);
+            h.deliveries()
+                .record_outcome(&record)
+                .await
+                .expect("recorded");
+            turn.push(claimed.attempt.event_id.as_str().to_owned());
+        }
+        turn.sort();
+        let expected = ["a", "b", "c", "d"].map(|scope| format!("{scope}{sequence}"));
+        assert_eq!(turn, expected);
     }
+    nothing(&h, &request(number + 1)).await;
 }
 
 /// A retry is not claimed before it is due.

@@ -30,6 +30,7 @@ pub mod reclaim;
 pub mod record;
 pub mod resource;
 pub mod round_trip;
+mod through_window;
 pub mod transaction;
 mod transitions;
 
@@ -37,6 +38,7 @@ pub use harness::{
     Damage, DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness,
     Tampered, Tampering,
 };
+pub use through_window::{ClaimThroughWindow, ThroughWindow, WindowHarness};
 pub use transitions::core_allows;
 
 /// Instantiates every case for one [`OutboxHarness`] under the given test attribute.
@@ -77,7 +79,7 @@ macro_rules! outbox_suite {
                 a_claim_journals_its_attempt,
                 a_live_claim_is_not_claimed_again,
                 a_claim_takes_one_row,
-                the_oldest_is_claimed_first,
+                every_head_has_its_turn_in_one_pass,
                 a_retry_is_not_claimed_before_it_is_due,
                 a_due_retry_is_claimed,
             }

@@ -4,14 +4,14 @@
 //! or the monotonic deadline. An answer that comes second never changes it; a commit among them
 //! becomes one late observation. Giving up on an attempt withdraws nothing.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use application_core::event::StoredOutboxEvent;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
-    Admission, AdmissionRefusal, LatePublicationObservationSource, MonotonicClockPort,
+    Admission, AdmissionRefusal, Admissions, LatePublicationObservationSource, MonotonicClockPort,
     OutboxMessagePublishPort, PermitGuard, PublicationAdmissionPort, PublicationPermit,
     PublicationRequest, WallClockPort,
 };
@@ -153,13 +153,30 @@ impl PublicationAdmissionPort for JournalPublisher {
         }
         let acquire = Arc::clone(&self.permits).acquire_owned();
         match timeout(self.settings.admission_wait, acquire).await {
-            Ok(Ok(permit)) => Admission::Granted(PublicationPermit::new(
-                self.settings.generation.clone(),
-                Box::new(Permit { _permit: permit }),
-            )),
+            Ok(Ok(permit)) => Admission::Granted(self.guarded(permit)),
             Ok(Err(_)) => Admission::Refused(AdmissionRefusal::Closing),
             Err(_) => Admission::Refused(AdmissionRefusal::Saturated),
         }
+    }
+
+    async fn admit_up_to(&self, most: NonZeroU32) -> Admissions {
+        let first = match self.admit().await {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(refusal) => return Admissions::Refused(refusal),
+        };
+        let more = (1..most.get())
+            .map_while(|_| Arc::clone(&self.permits).try_acquire_owned().ok())
+            .map(|permit| self.guarded(permit));
+        Admissions::Granted(std::iter::once(first).chain(more).collect())
+    }
+}
+
+impl JournalPublisher {
+    fn guarded(&self, permit: OwnedSemaphorePermit) -> PublicationPermit {
+        PublicationPermit::new(
+            self.settings.generation.clone(),
+            Box::new(Permit { _permit: permit }),
+        )
     }
 }
 

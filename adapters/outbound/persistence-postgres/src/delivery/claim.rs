@@ -5,14 +5,16 @@
 //! locked head is skipped with its whole scope.
 
 use super::PostgresDeliveries;
-use super::heads::{Document, Head, Known, Place, ReadHead, find_heads, read};
+use super::heads::{Document, Head, ReadHead, read};
 use super::judge::{Judgement, judge};
+use super::scan::{FoundHead, Search};
 use crate::errors::{Abort, DatabaseFault};
 use crate::rows::ReadError;
 use crate::session::{self, Access};
 use crate::settings::micros;
 use application_core::ports::{
     AttemptIdentity, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
+    PartitionShare,
 };
 use domain_core::identity::ClaimToken;
 use domain_core::instant::DatabaseInstant;
@@ -24,13 +26,18 @@ use std::sync::Arc;
 /// passed.
 const ABANDONED_AT: FailureStage = FailureStage::Deadline;
 
-type ClaimAbort = Abort<ClaimError>;
+/// Eligible heads that one look asks for.
+const HEADS: usize = 16;
+/// Looks that one transaction takes while others hold what it finds.
+const LOOKS: usize = 4;
 
-fn unavailable(fault: DatabaseFault) -> ClaimError {
+pub(crate) type ClaimAbort = Abort<ClaimError>;
+
+pub(crate) fn unavailable(fault: DatabaseFault) -> ClaimError {
     ClaimError::Unavailable(Box::new(fault))
 }
 
-fn unknown(fault: DatabaseFault) -> ClaimError {
+pub(crate) fn unknown(fault: DatabaseFault) -> ClaimError {
     ClaimError::OutcomeUnknown(Box::new(fault))
 }
 
@@ -57,31 +64,87 @@ impl PostgresDeliveries {
             .begin(Access::RELAY)
             .await
             .map_err(|fault| Abort::of(fault, unavailable))?;
-        let known = Known::of(&request.known);
+        let search = Search {
+            share: PartitionShare::WHOLE,
+            known: &request.known,
+            limit: HEADS,
+            documents: false,
+        };
         let mut corrupt = None;
-        let mut after = Place::start();
-        loop {
-            let heads = find_heads(&mut tx, &after, &known).await.map_err(failed)?;
-            for head in &heads {
-                match take(&mut tx, head, request).await? {
+        let mut finished = false;
+        for _ in 0..LOOKS {
+            let found = self
+                .places
+                .look(&mut tx, &search)
+                .await
+                .map_err(read_failed)?;
+            for found in &found.heads {
+                match take_found(&mut tx, found, request).await? {
                     Ok(outcome) => {
                         commit(tx).await?;
+                        self.places.passed(found);
                         return Ok(outcome);
                     }
                     Err(Passed::Over) => {}
                     Err(Passed::Corrupt(what)) => corrupt = corrupt.or(Some(what)),
                 }
             }
-            match heads.into_iter().next_back() {
-                Some(last) => after = last.place(),
-                None => break,
+            finished = found.finished;
+            // Another look in this transaction is for what others hold, not for what is blocked.
+            if finished || found.heads.is_empty() {
+                break;
             }
         }
         session::roll_back(tx).await;
         match corrupt {
+            _ if !finished => Ok(ClaimOutcome::Unfinished),
             Some(what) => Err(Abort::Failed(ClaimError::Corrupt { what })),
             None => Ok(ClaimOutcome::Nothing),
         }
+    }
+}
+
+impl PostgresDeliveries {
+    /// Tx B for one row that was found; `None` when it was not taken.
+    pub(crate) async fn claim_found(
+        &self,
+        found: &FoundHead,
+        request: &ClaimRequest,
+    ) -> Result<Option<ClaimOutcome>, ClaimAbort> {
+        let mut tx = self
+            .sessions
+            .begin(Access::RELAY)
+            .await
+            .map_err(|fault| Abort::of(fault, unavailable))?;
+        match take_found(&mut tx, found, request).await? {
+            Ok(outcome) => {
+                commit(tx).await?;
+                Ok(Some(outcome))
+            }
+            Err(Passed::Over | Passed::Corrupt(_)) => {
+                session::roll_back(tx).await;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn read_failed(error: ReadError) -> ClaimAbort {
+    match error {
+        ReadError::Database(fault) => Abort::of(fault, unavailable),
+        ReadError::Corrupt(what) => Abort::Failed(ClaimError::Corrupt { what }),
+    }
+}
+
+/// Takes a found row, unless its event cannot be read.
+async fn take_found(
+    tx: &mut PgConnection,
+    found: &FoundHead,
+    request: &ClaimRequest,
+) -> Result<Result<ClaimOutcome, Passed>, ClaimAbort> {
+    match &found.event {
+        Ok(_) => take(tx, &found.head, request).await,
+        Err(what) => Ok(Err(Passed::Corrupt(what.clone()))),
     }
 }
 

@@ -1,55 +1,34 @@
-//! Heads that may be claimed, the oldest first, and how one is read.
+//! A head that may be claimed, and how it is read.
 //!
 //! Invariant: heads are found without a lock. A value that breaks its rule makes its own head
 //! unreadable and no other.
 
 use super::PostgresDeliveries;
 use super::judge::LockedHead;
+use super::scan::{Place, Places, Search};
 use crate::rows::{ReadError, StoredRow};
 use crate::session::Access;
 use application_core::event::StoredOutboxEvent;
-use application_core::ports::KnownRecord;
+use application_core::ports::{KnownRecord, PartitionShare};
 use domain_core::delivery::{Claim, DeliveryState, DeliveryStateName};
 use domain_core::identity::{ClaimToken, DeliveryGeneration, WorkerId};
 use domain_core::instant::DatabaseInstant;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
 
-/// Eligible heads that one scan looks for. Whoever finds all of them taken scans on from there.
-const HEADS: i64 = 16;
+/// Heads that a look at what cannot be read takes in.
+const HEADS: usize = 16;
 
-/// A head as it was found.
-pub(super) struct Head {
-    pub(super) event_id: String,
-    pub(super) generation: i64,
-    pub(super) row_version: i64,
-    created_at: i64,
-}
-
-/// Where a scan goes on: after this place in the order of the heads.
-pub(super) struct Place {
-    created_at: i64,
-    event_id: String,
-}
-
-impl Place {
-    pub(super) fn start() -> Self {
-        Self {
-            created_at: 0,
-            event_id: String::new(),
-        }
-    }
+/// A row as it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) event_id: String,
+    pub(crate) generation: i64,
+    pub(crate) row_version: i64,
+    pub(super) place: Place,
 }
 
 impl Head {
-    /// The place behind this head.
-    pub(super) fn place(self) -> Place {
-        Place {
-            created_at: self.created_at,
-            event_id: self.event_id,
-        }
-    }
-
     /// What is wrong with a claim that nobody can close.
     pub(super) fn without_attempt(&self) -> String {
         format!(
@@ -69,11 +48,11 @@ pub(super) enum Document {
 /// What this process can send, by column; each record is one place in all of them.
 #[derive(Default)]
 pub(super) struct Known<'r> {
-    contracts: Vec<&'r str>,
-    versions: Vec<i32>,
-    schemas: Vec<&'r [u8]>,
-    destinations: Vec<&'r str>,
-    bindings: Vec<&'r str>,
+    pub(super) contracts: Vec<&'r str>,
+    pub(super) versions: Vec<i32>,
+    pub(super) schemas: Vec<&'r [u8]>,
+    pub(super) destinations: Vec<&'r str>,
+    pub(super) bindings: Vec<&'r str>,
 }
 
 impl<'r> Known<'r> {
@@ -93,35 +72,6 @@ impl<'r> Known<'r> {
         }
         known
     }
-}
-
-/// Eligible heads after a place, oldest first.
-pub(super) async fn find_heads(
-    connection: &mut PgConnection,
-    after: &Place,
-    known: &Known<'_>,
-) -> Result<Vec<Head>, sqlx::Error> {
-    let rows = sqlx::query(include_str!("../sql/find_heads.sql"))
-        .bind(after.created_at)
-        .bind(&after.event_id)
-        .bind(&known.contracts)
-        .bind(&known.versions)
-        .bind(&known.schemas)
-        .bind(&known.destinations)
-        .bind(&known.bindings)
-        .bind(HEADS)
-        .fetch_all(connection)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Head {
-                event_id: row.try_get("event_id")?,
-                generation: row.try_get("delivery_generation")?,
-                row_version: row.try_get("row_version")?,
-                created_at: row.try_get("created_at")?,
-            })
-        })
-        .collect()
 }
 
 /// A head with its event.
@@ -198,8 +148,18 @@ impl PostgresDeliveries {
         let session = self.sessions.begin(Access::Read).await;
         let mut tx = session.map_err(ReadError::Database)?;
         let mut unreadable = 0;
-        for head in find_heads(&mut tx, &Place::start(), &Known::of(known)).await? {
-            match look_at(&mut tx, &head).await {
+        let search = Search {
+            share: PartitionShare::WHOLE,
+            known,
+            limit: HEADS,
+            documents: false,
+        };
+        for found in Places::default().look(&mut tx, &search).await?.heads {
+            let looked = match found.event {
+                Ok(_) => look_at(&mut tx, &found.head).await,
+                Err(what) => Err(ReadError::Corrupt(what)),
+            };
+            match looked {
                 Ok(()) => {}
                 Err(ReadError::Corrupt(_)) => unreadable += 1,
                 Err(error @ ReadError::Database(_)) => return Err(error),

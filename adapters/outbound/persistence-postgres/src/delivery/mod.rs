@@ -11,6 +11,11 @@ mod heads;
 mod judge;
 mod late;
 mod record;
+mod renew;
+mod scan;
+
+pub(crate) use claim::{ClaimAbort, unavailable as unclaimed, unknown as claim_unknown};
+pub(crate) use scan::{Found, FoundHead, Places, Search};
 
 use crate::errors::{Abort, DatabaseFault};
 use crate::rows::ReadError;
@@ -18,8 +23,8 @@ use crate::session::Sessions;
 use application_core::ports::{
     BacklogError, ClaimError, ClaimOutcome, ClaimRequest, FindAttemptError, KnownRecord,
     LatePublicationObservation, LateWriteError, LateWriteReport, OutboxAttemptObservationPort,
-    OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, UnknownBacklog,
-    UnknownReason,
+    OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, RenewOutcome,
+    RenewRequest, UnknownBacklog, UnknownReason,
 };
 use domain_core::identity::{ClaimToken, PublicationAttemptId};
 use std::sync::Arc;
@@ -28,9 +33,14 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct PostgresDeliveries {
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) places: Arc<Places>,
 }
 
 impl PostgresDeliveries {
+    pub(crate) fn new(sessions: Arc<Sessions>, places: Arc<Places>) -> Self {
+        Self { sessions, places }
+    }
+
     /// Transactions that were repeated since the store was opened, for a metric.
     pub fn repeated_transactions(&self) -> u64 {
         self.sessions.repeated()
@@ -59,6 +69,18 @@ impl OutboxDeliveryPort for PostgresDeliveries {
         let mut repeats = self.sessions.repeats();
         loop {
             match self.record_once(record).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(Abort::Failed(error)) => return Err(error),
+                Err(Abort::Again(_)) if repeats.again() => {}
+                Err(Abort::Again(fault)) => return Err(RecordError::Unavailable(Box::new(fault))),
+            }
+        }
+    }
+
+    async fn renew(&self, request: &RenewRequest) -> Result<RenewOutcome, RecordError> {
+        let mut repeats = self.sessions.repeats();
+        loop {
+            match self.renew_once(request).await {
                 Ok(outcome) => return Ok(outcome),
                 Err(Abort::Failed(error)) => return Err(error),
                 Err(Abort::Again(_)) if repeats.again() => {}

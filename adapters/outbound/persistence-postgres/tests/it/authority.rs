@@ -1,4 +1,4 @@
-//! Appends and claims against a change of the publication epoch.
+//! Appends and claims against a change of the publication epoch, and what the schema itself refuses.
 //!
 //! Invariant: an append commits under the epoch that is ACTIVE when it commits, or not at all.
 
@@ -9,19 +9,51 @@ use crate::wait::{pause, until};
 use application_core::conformance::outbox::OutboxHarness as _;
 use application_core::event::ValidatedIntegrationEvent;
 use application_core::ports::{
-    AppendError, BudgetSpentReason, ClaimOutcome, ClaimRequest, OutboxAppendPort as _,
-    OutboxDeliveryPort as _, OutboxQueryPort as _, TransactionError, TransactionPort as _,
+    AppendError, BudgetSpentReason, ClaimOutcome, ClaimRequest, OperatorAct, OutboxAppendPort as _,
+    OutboxDeliveryPort as _, OutboxQueryPort as _, PublicationAuthorityPort as _, TransactionError,
+    TransactionPort as _,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
-use domain_core::identity::PublicationEpoch;
+use domain_core::identity::{ActReference, OperatorId, PublicationEpoch, ReasonCode, ReasonText};
 use outbound_persistence_postgres::WriteIsolation;
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+/// An operator and a reason.
+pub(crate) fn act() -> OperatorAct {
+    OperatorAct {
+        operator: OperatorId::parse("operator-1").expect("operator"),
+        reason_code: ReasonCode::parse("MAINTENANCE").expect("code"),
+        reason: ReasonText::parse("a planned change").expect("reason"),
+        reference: ActReference::parse("INC-1").expect("reference"),
+    }
+}
+
+/// What was audited, in order.
+pub(crate) async fn audited(h: &PostgresHarness) -> Vec<String> {
+    sqlx::query_scalar("SELECT action FROM outbox_authority_audit ORDER BY audit_id")
+        .fetch_all(&h.pool)
+        .await
+        .expect("audit")
+}
+
+/// Another writer's insert under the first epoch, with everything else as it should be.
+pub(crate) fn stale_insert(id: &str, sequence: u32) -> String {
+    format!(
+        "WITH event AS ( \
+             INSERT INTO outbox_event SELECT (jsonb_populate_record(e, jsonb_build_object( \
+             'event_id', '{id}', 'aggregate_sequence', {sequence}, 'publication_epoch', 1))).* \
+             FROM outbox_event AS e ORDER BY event_id LIMIT 1 RETURNING event_id) \
+         INSERT INTO outbox_delivery (event_id, delivery_generation, authority_status, \
+         dispatch_profile_id, state, automatic_attempt_deadline) \
+         SELECT event_id, 1, 'CURRENT', 'p', 'READY', clock_timestamp() FROM event"
+    )
+}
+
 /// Retires the ACTIVE epoch and activates the next, without committing.
-async fn change_epoch(session: &mut PgConnection) {
+pub(crate) async fn change_epoch(session: &mut PgConnection) {
     session
         .execute(
             "UPDATE outbox_publication_epoch SET state = 'RETIRED', \
@@ -253,4 +285,125 @@ async fn a_claim_that_waited_is_judged_after_the_wait() {
         ),
         "{outcome:?}"
     );
+}
+
+/// The admission, the epochs, the gate and their audit move only as the protocol says, whoever
+/// writes to them.
+#[tokio::test]
+async fn authority_moves_only_as_the_protocol_says() {
+    let h = PostgresHarness::fresh().await;
+    append(&h.store, &event("e1", "a", 1)).await;
+    h.store
+        .authority()
+        .prepare_epoch(DispatchAuthority::Cdc, None)
+        .await
+        .expect("prepared");
+    h.pool
+        .execute(
+            "INSERT INTO outbox_authority_audit \
+             (action, subject, operator, reason_code, reason, reference) \
+             VALUES ('THAWED', 's', 'o', 'C', 'r', 'x')",
+        )
+        .await
+        .expect("audited");
+    let admission = |change: &str| {
+        format!("UPDATE write_admission SET row_version = row_version + 1, {change}")
+    };
+    let epoch = |change: &str| format!("UPDATE outbox_publication_epoch SET {change}");
+    for (statement, rule) in [
+        (
+            admission("state = 'FROZEN', generation = generation + 1"),
+            "write_admission_transition",
+        ),
+        (
+            admission("state = 'FREEZING', generation = generation + 1"),
+            "write_admission_transition",
+        ),
+        (
+            admission("changed_at = clock_timestamp()"),
+            "write_admission_transition",
+        ),
+        (
+            "UPDATE write_admission SET state = 'FREEZING'".to_owned(),
+            "write_admission_transition",
+        ),
+        (
+            "DELETE FROM write_admission".to_owned(),
+            "write_admission_kept",
+        ),
+        (
+            "TRUNCATE write_admission".to_owned(),
+            "write_admission_kept",
+        ),
+        (
+            epoch("state = 'PREPARED' WHERE epoch_id = 1"),
+            "outbox_publication_epoch_life",
+        ),
+        (
+            format!(
+                "{}; {}",
+                epoch("state = 'RETIRED' WHERE epoch_id = 1"),
+                epoch("state = 'ACTIVE' WHERE epoch_id = 1")
+            ),
+            "outbox_publication_epoch_life",
+        ),
+        (
+            epoch("state = 'ACTIVE', activated_at = now(), activated_by = 'x' WHERE epoch_id = 2"),
+            "outbox_publication_epoch_one_active",
+        ),
+        (
+            "DELETE FROM outbox_claim_gate".to_owned(),
+            "outbox_claim_gate_kept",
+        ),
+        (
+            "UPDATE outbox_claim_gate SET events = array_fill('e'::text, ARRAY[257])".to_owned(),
+            "outbox_claim_gate_bound",
+        ),
+        (
+            "UPDATE outbox_authority_audit SET operator = 'other'".to_owned(),
+            "outbox_authority_audit_insert_only",
+        ),
+        (
+            "DELETE FROM outbox_authority_audit".to_owned(),
+            "outbox_authority_audit_insert_only",
+        ),
+        (
+            "TRUNCATE outbox_authority_audit".to_owned(),
+            "outbox_authority_audit_insert_only",
+        ),
+        // An event that nobody would publish, at its commit.
+        (
+            "INSERT INTO outbox_event SELECT (jsonb_populate_record(e, jsonb_build_object( \
+             'event_id', 'e2', 'aggregate_sequence', 2))).* FROM outbox_event AS e"
+                .to_owned(),
+            "outbox_event_has_delivery",
+        ),
+    ] {
+        assert_eq!(refused_at_commit(&h, &statement).await, rule, "{statement}");
+    }
+    let mut tx = h.pool.begin().await.expect("begin");
+    tx.execute(AssertSqlSafe(admission("state = 'FREEZING'")))
+        .await
+        .expect("announced");
+    let refused = tx.execute("SELECT countersign_admit_write()").await;
+    let error = refused
+        .expect_err("frozen")
+        .into_database_error()
+        .expect("database");
+    assert_eq!(error.code().as_deref(), Some("CS001"));
+    assert_eq!(error.constraint(), Some("FREEZING"));
+}
+
+/// Runs a statement in a transaction that must be refused, by its commit at the latest, and says
+/// which rule refused it.
+async fn refused_at_commit(h: &PostgresHarness, statement: &str) -> String {
+    let mut tx = h.pool.begin().await.expect("begin");
+    let error = match tx.execute(AssertSqlSafe(statement)).await {
+        Ok(_) => tx.commit().await.expect_err(statement),
+        Err(error) => error,
+    };
+    let error = error.into_database_error().expect("the server's answer");
+    let sqlstate = error.code().expect("SQLSTATE");
+    assert!(sqlstate.starts_with("23"), "{sqlstate} for {statement}");
+    error.constraint().unwrap_or_default().to_owned()
 }

@@ -19,7 +19,7 @@ use domain_core::publication::ProviderRecordReference;
 use outbound_persistence_postgres::PostgresStore;
 
 /// A second store on the same schema, behind a proxy.
-async fn behind_proxy(h: &PostgresHarness) -> (PostgresStore, Proxy) {
+pub(crate) async fn behind_proxy(h: &PostgresHarness) -> (PostgresStore, Proxy) {
     let server = crate::place::server();
     let proxy = Proxy::start((server.get_host().to_owned(), server.get_port())).await;
     let url = h.place.url().replacen(
@@ -67,6 +67,34 @@ async fn of_a_business_transaction() {
         assert_eq!(h.business_rows().await.len(), usize::from(committed));
         let delivery = h.delivery(&event_id(&format!("e{number}"))).await;
         assert_eq!(delivery.is_some(), committed);
+    }
+}
+
+/// A business transaction whose last statement is the caller's own, so that it is proven and
+/// committed by one message.
+#[tokio::test]
+async fn of_a_business_transaction_that_is_proven_first() {
+    let h = PostgresHarness::fresh().await;
+    let (store, proxy) = behind_proxy(&h).await;
+    for (cut, expected) in [(Cut::Before, 0), (Cut::After, 1)] {
+        proxy.arm(cut);
+        let result = store
+            .transactions()
+            .in_write(|tx| {
+                Box::pin(async move {
+                    PostgresHarness::insert_business_row(tx, "row")
+                        .await
+                        .expect("a business row");
+                    Ok::<_, AppendError>(())
+                })
+            })
+            .await;
+        assert!(proxy.has_cut());
+        assert!(
+            matches!(result, Err(TransactionError::OutcomeUnknown(_))),
+            "{cut:?}: {result:?}"
+        );
+        assert_eq!(h.business_rows().await.len(), expected);
     }
 }
 

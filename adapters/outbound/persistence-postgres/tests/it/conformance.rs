@@ -10,3 +10,16 @@ application_core::outbox_guard_suite!(
     #[tokio::test]
     PostgresHarness
 );
+
+/// The same cases, each claim and outcome through the window card's port.
+mod through_window {
+    use crate::harness::PostgresHarness;
+    use application_core::conformance::outbox::ThroughWindow;
+
+    type Windowed = ThroughWindow<PostgresHarness>;
+
+    application_core::outbox_suite!(
+        #[tokio::test]
+        Windowed
+    );
+}

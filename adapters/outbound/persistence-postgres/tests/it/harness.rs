@@ -6,11 +6,11 @@ use crate::place::Place;
 use crate::wait;
 use application_core::Cause;
 use application_core::conformance::outbox::{
-    DeliveryRow, ObservationRow, ObservationType, OutboxHarness,
+    DeliveryRow, ObservationRow, ObservationType, OutboxHarness, WindowHarness,
 };
 use application_core::ports::{
     AppendPolicy, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
-    TransactionResourcePort,
+    OutboxWindowPort, TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
@@ -287,5 +287,11 @@ fn observation(row: &PgRow) -> ObservationRow {
         failure_class: name(row, "failure_class", FailureClass::from_name),
         failure_stage: name(row, "failure_stage", FailureStage::from_name),
         record_reference: row.get("provider_record_reference"),
+    }
+}
+
+impl WindowHarness for PostgresHarness {
+    fn windows(&self) -> Arc<dyn OutboxWindowPort> {
+        Arc::new(self.store.windows())
     }
 }

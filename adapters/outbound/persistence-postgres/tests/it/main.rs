@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod harness;
+mod operator;
 mod place;
 mod proxy;
 mod sample;
@@ -12,14 +13,24 @@ mod tamper;
 mod wait;
 
 mod authority;
+mod capacity;
 mod claims;
 mod commit_reply;
 mod conformance;
+mod cost;
+mod disposition;
+mod epoch_races;
 mod faults;
+mod fence;
+mod freeze;
 mod inbox;
+mod legacy;
 mod migrations;
 mod plans;
+mod retention;
 mod roles;
 mod schema;
 mod sessions;
 mod transitions;
+mod upkeep_roles;
+mod window;

@@ -2,14 +2,21 @@
 //!
 //! Invariant: a refusal here is one of privilege (42501), before any trigger is asked.
 
+use crate::authority::act;
 use crate::place::Place;
-use crate::sample::{acknowledged, append, claimed, event, request};
+use crate::sample::{acknowledged, append, claimed, event, event_id, request};
 use application_core::ports::{
-    ClaimError, OutboxDeliveryPort as _, OutboxQueryPort as _, TransactionResourcePort as _,
+    ActivationOutcome, ClaimError, ClaimFencePort as _, EpochActivation, FenceOutcome, FenceScope,
+    FreezeOutcome, OutboxDeliveryPort as _, OutboxQueryPort as _, PublicationAuthorityPort as _,
+    ResumeOutcome, TransactionResourcePort as _,
 };
+use domain_core::delivery::DispatchAuthority;
+use domain_core::identity::{ActReference, PublicationEpoch};
+use outbound_persistence_postgres::PostgresStore;
 use sqlx::{AssertSqlSafe, Executor as _};
+use std::time::Duration;
 
-const ROLES: [&str; 3] = ["append", "relay", "read"];
+const ROLES: [&str; 4] = ["append", "relay", "read", "authority"];
 
 async fn denied(place: &Place, role: &str, statements: &[&str]) {
     for statement in statements {
@@ -31,7 +38,38 @@ async fn denied(place: &Place, role: &str, statements: &[&str]) {
     }
 }
 
-/// Appender, relay and reader work under their own role; what none of them needs is denied.
+/// Everything that an operator of the authority does.
+pub(crate) async fn govern(store: &PostgresStore) {
+    let (authority, fences) = (store.authority(), store.fences());
+    let wait = Duration::from_secs(10);
+    let frozen = authority.freeze(1, wait, &act()).await.expect("freeze");
+    assert!(matches!(frozen, FreezeOutcome::Frozen(_)), "{frozen:?}");
+    let open = authority.resume(2, &act()).await.expect("resume");
+    assert!(matches!(open, ResumeOutcome::Open(_)), "{open:?}");
+    let next = authority
+        .prepare_epoch(DispatchAuthority::PollingV2, None)
+        .await
+        .expect("prepared");
+    let activated = authority
+        .activate_epoch(&EpochActivation {
+            expected_active: Some(PublicationEpoch::FIRST),
+            epoch: next.epoch,
+            row_version: next.row_version,
+            wait,
+            approval: ActReference::parse("CHG-1").expect("approval"),
+            act: act(),
+        })
+        .await;
+    assert_eq!(activated.expect("activation"), ActivationOutcome::Activated);
+    for scope in [FenceScope::Everything, FenceScope::Event(event_id("e1"))] {
+        let changed = fences.raise(&scope, &act()).await.expect("raised");
+        assert_eq!(changed, FenceOutcome::Changed);
+        let changed = fences.lift(&scope, &act()).await.expect("lifted");
+        assert_eq!(changed, FenceOutcome::Changed);
+    }
+}
+
+/// Appender, relay, operator and reader work under their own role; what none of them needs is denied.
 #[tokio::test]
 async fn each_role_does_its_work_and_no_other() {
     let place = Place::create().await;
@@ -72,6 +110,10 @@ async fn each_role_does_its_work_and_no_other() {
         .record_outcome(&acknowledged(&claim))
         .await
         .expect("recorded");
+    let governing = place
+        .bare_store(&[&format!("role={}", role("authority"))])
+        .await;
+    govern(&governing).await;
     let reading = place.bare_store(&[&format!("role={}", role("read"))]).await;
     assert_eq!(reading.query().counts().await.expect("counts").events, 1);
     let page = reading.query().deliveries_after(None, 10).await;
@@ -84,12 +126,32 @@ async fn each_role_does_its_work_and_no_other() {
         "UPDATE outbox_delivery_attempt_observation SET failure_class = 'X'",
         "DELETE FROM outbox_delivery_attempt_observation",
         "DELETE FROM outbox_delivery",
-        "UPDATE outbox_publication_epoch SET state = 'RETIRED'",
+        "UPDATE outbox_authority_audit SET operator = 'x'",
+        "DELETE FROM write_admission",
         "UPDATE transaction_resource SET resource_id = 'x'",
     ];
     for name in ROLES {
         denied(&place, &role(name), &written).await;
     }
+    let governed = [
+        "UPDATE outbox_publication_epoch SET state = 'RETIRED'",
+        "UPDATE write_admission SET state = 'FREEZING'",
+        "UPDATE outbox_claim_gate SET everything = true",
+        "LOCK TABLE outbox_claim_gate IN EXCLUSIVE MODE",
+        "LOCK TABLE outbox_publication_epoch IN EXCLUSIVE MODE",
+    ];
+    for name in ["append", "relay", "read"] {
+        denied(&place, &role(name), &governed).await;
+    }
+    denied(
+        &place,
+        &role("authority"),
+        &[
+            "SELECT * FROM outbox_event",
+            "SELECT * FROM outbox_delivery",
+        ],
+    )
+    .await;
     denied(
         &place,
         &role("read"),
@@ -106,10 +168,11 @@ async fn each_role_does_its_work_and_no_other() {
     )
     .await;
 
-    for store in [appending, relaying, reading, owner] {
+    for store in [appending, relaying, governing, reading, owner] {
         store.close().await;
     }
-    for name in ROLES {
+    // Those of operators and of retention have a test of their own.
+    for name in ROLES.into_iter().chain(["operator", "maintenance"]) {
         let gone = format!("DROP OWNED BY {0}; DROP ROLE {0}", role(name));
         place
             .pool()

@@ -4,15 +4,16 @@
 //! result.
 
 use crate::harness::{PostgresHarness, policy};
+use crate::roles::govern;
 use crate::sample::{acknowledged, append, claimed, event, event_id, nothing, request};
 use crate::wait::Wait;
 use application_core::conformance::outbox::OutboxHarness as _;
 use application_core::ports::{
-    OutboxAppendPort as _, OutboxDeliveryPort as _, OutboxQueryPort as _, RecordOutcome,
-    TransactionPort as _, TransactionResourcePort as _,
+    AppendError, OutboxAppendPort as _, OutboxDeliveryPort as _, OutboxQueryPort as _,
+    RecordOutcome, TransactionError, TransactionPort as _, TransactionResourcePort as _,
 };
 use domain_core::delivery::DeliveryStateName;
-use outbound_persistence_postgres::{PoolSettings, PostgresStore};
+use outbound_persistence_postgres::{PoolSettings, PostgresStore, WriteIsolation};
 use sqlx::Executor as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use std::time::Duration;
@@ -58,6 +59,67 @@ async fn a_life_under_contrary_defaults() {
         ])
         .await;
     one_life(&h, &store).await;
+    govern(&store).await;
+}
+
+/// The only session of a pool, as a pooler hands it from one transaction to the next: whichever way
+/// a transaction ends, nothing of it is left for the next one.
+#[tokio::test]
+async fn a_transaction_leaves_nothing_in_its_session() {
+    let h = PostgresHarness::fresh().await;
+    let options: PgConnectOptions = h.place.url().parse().expect("URL");
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options.application_name(h.place.name()));
+    let left = async || -> (String, String, String, bool, i32) {
+        sqlx::query_as(
+            "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), \
+             current_setting('transaction_isolation'), now() = statement_timestamp(), \
+             pg_backend_pid()",
+        )
+        .fetch_one(&pool)
+        .await
+        .expect("settings")
+    };
+    let before = left().await;
+    assert!(before.3, "a transaction of its own");
+    let store = PostgresStore::from_pool(pool.clone(), &h.place.settings()).expect("settings");
+    let serializable = store.transactions_at(WriteIsolation::Serializable);
+    for (number, append_last) in (1..).zip([false, true]) {
+        let (outbox, sealed) = (
+            store.outbox(policy()),
+            event(&format!("e{number}"), "a", number),
+        );
+        serializable
+            .in_write(move |tx| {
+                Box::pin(async move {
+                    if append_last {
+                        outbox.append(tx, &sealed).await?;
+                    } else {
+                        PostgresHarness::insert_business_row(tx, "row")
+                            .await
+                            .expect("a business row");
+                    }
+                    Ok::<_, AppendError>(())
+                })
+            })
+            .await
+            .expect("committed");
+        assert_eq!(left().await, before);
+        let swallowed = serializable
+            .in_write(|tx| {
+                Box::pin(async move {
+                    drop(tx.as_mut().execute("SELECT 1 / 0").await);
+                    Ok::<_, AppendError>(())
+                })
+            })
+            .await;
+        assert!(
+            matches!(swallowed, Err(TransactionError::Refused(_))),
+            "{swallowed:?}"
+        );
+        assert_eq!(left().await, before);
+    }
 }
 
 /// A session in another time zone, in a pool that a service brought along.

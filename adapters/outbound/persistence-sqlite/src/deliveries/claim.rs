@@ -42,11 +42,44 @@ pub(super) async fn claim_next(
         tx.rollback().await;
         return Ok(outcome);
     }
+    committed(tx).await?;
+    Ok(outcome)
+}
+
+/// Commits a claim.
+pub(super) async fn committed(tx: SqliteWriteTransaction) -> Result<(), ClaimError> {
     match tx.commit().await {
-        Ok(()) => Ok(outcome),
+        Ok(()) => Ok(()),
         Err(CommitError::Unknown(error)) => Err(ClaimError::OutcomeUnknown(Box::new(error))),
         Err(error) => Err(ClaimError::Unavailable(Box::new(error))),
     }
+}
+
+/// What was done about the next head.
+pub(super) struct Taken {
+    pub(super) outcome: ClaimOutcome,
+    /// Whether it was a lapsed claim.
+    pub(super) lapsed: bool,
+}
+
+/// Acts on the next head; `None` when it is a lapsed claim and those are not wanted.
+pub(super) async fn take_next(
+    tx: &mut SqliteWriteTransaction,
+    request: &ClaimRequest,
+    lapsed_too: bool,
+) -> Result<Option<Taken>, ClaimError> {
+    let Some(head) = find(tx.connection(), request, Document::Read).await? else {
+        return Ok(Some(Taken {
+            outcome: ClaimOutcome::Nothing,
+            lapsed: false,
+        }));
+    };
+    let lapsed = head.lapsed;
+    if lapsed && !lapsed_too {
+        return Ok(None);
+    }
+    let outcome = act(tx, request, head).await?;
+    Ok(Some(Taken { outcome, lapsed }))
 }
 
 fn unavailable(error: sqlx::Error) -> ClaimError {
@@ -85,6 +118,14 @@ async fn take(
     let Some(head) = find(tx.connection(), request, Document::Read).await? else {
         return Ok(ClaimOutcome::Nothing);
     };
+    act(tx, request, head).await
+}
+
+async fn act(
+    tx: &mut SqliteWriteTransaction,
+    request: &ClaimRequest,
+    head: Head,
+) -> Result<ClaimOutcome, ClaimError> {
     if head.lapsed {
         close_abandoned(tx, &head).await?;
     }

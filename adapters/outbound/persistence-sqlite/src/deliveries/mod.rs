@@ -7,6 +7,8 @@ mod claim;
 mod find;
 mod heads;
 mod record;
+mod renew;
+mod window;
 
 use crate::encoding;
 use crate::row;
@@ -14,8 +16,8 @@ use crate::writer::Writer;
 use application_core::event::StoredOutboxEvent;
 use application_core::ports::{
     BacklogError, ClaimError, ClaimOutcome, ClaimRequest, FindAttemptError, KnownRecord,
-    OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, UnknownBacklog,
-    UnknownReason,
+    OutboxDeliveryPort, OutcomeRecord, RecordError, RecordOutcome, RecordedAttempt, RenewOutcome,
+    RenewRequest, UnknownBacklog, UnknownReason,
 };
 use domain_core::identity::{ClaimToken, EventId, PublicationAttemptId};
 use sqlx::{SqliteConnection, SqlitePool};
@@ -35,6 +37,10 @@ impl OutboxDeliveryPort for SqliteDeliveries {
 
     async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
         record::record_outcome(&self.writer, record).await
+    }
+
+    async fn renew(&self, request: &RenewRequest) -> Result<RenewOutcome, RecordError> {
+        renew::renew(&self.writer, request).await
     }
 
     async fn find_attempt(

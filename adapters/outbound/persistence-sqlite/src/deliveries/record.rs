@@ -8,33 +8,51 @@ use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::{OutcomeRecord, RecordError, RecordOutcome};
 use domain_core::delivery::DeliveryStateName;
 
-/// A delivery moved, and its outcome was not journalled once.
+/// Why a record was not written. Whatever its statements did is undone with the transaction.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} outcomes were journalled for a delivery that moved")]
-struct NotObserved(u64);
+pub(super) enum RefusedRecord {
+    #[error("the database refused the outcome")]
+    Database(#[source] sqlx::Error),
+    /// A delivery moved, and its outcome was not journalled once.
+    #[error("{0} outcomes were journalled for a delivery that moved")]
+    NotObserved(u64),
+}
 
 pub(super) async fn record_outcome(
     writer: &Writer,
     record: &OutcomeRecord,
 ) -> Result<RecordOutcome, RecordError> {
     let unavailable = |error: sqlx::Error| RecordError::Unavailable(Box::new(error));
-    let state = record.decision.state();
     let mut tx = writer.begin().await.map_err(unavailable)?;
-    if !move_delivery(&mut tx, record, state)
+    let outcome = record_one(&mut tx, record)
         .await
-        .map_err(unavailable)?
-    {
+        .map_err(|error| RecordError::Unavailable(Box::new(error)))?;
+    if outcome == RecordOutcome::Stale {
         tx.rollback().await;
-        return Ok(RecordOutcome::Stale);
-    }
-    let observed = observe(&mut tx, record).await.map_err(unavailable)?;
-    if observed != 1 {
-        return Err(RecordError::Unavailable(Box::new(NotObserved(observed))));
+        return Ok(outcome);
     }
     match tx.commit().await {
-        Ok(()) => Ok(RecordOutcome::Recorded(state)),
+        Ok(()) => Ok(outcome),
         Err(CommitError::Unknown(error)) => Err(RecordError::OutcomeUnknown(Box::new(error))),
         Err(error) => Err(RecordError::Unavailable(Box::new(error))),
+    }
+}
+
+/// Moves one delivery and journals its outcome; a stale record writes nothing.
+pub(super) async fn record_one(
+    tx: &mut SqliteWriteTransaction,
+    record: &OutcomeRecord,
+) -> Result<RecordOutcome, RefusedRecord> {
+    let state = record.decision.state();
+    if !move_delivery(tx, record, state)
+        .await
+        .map_err(RefusedRecord::Database)?
+    {
+        return Ok(RecordOutcome::Stale);
+    }
+    match observe(tx, record).await.map_err(RefusedRecord::Database)? {
+        1 => Ok(RecordOutcome::Recorded(state)),
+        observed => Err(RefusedRecord::NotObserved(observed)),
     }
 }
 

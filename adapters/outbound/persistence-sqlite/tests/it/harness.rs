@@ -3,11 +3,11 @@
 use crate::tamper::{lift, restore};
 use application_core::Cause;
 use application_core::conformance::outbox::{
-    DeliveryRow, ObservationRow, ObservationType, OutboxHarness,
+    DeliveryRow, ObservationRow, ObservationType, OutboxHarness, WindowHarness,
 };
 use application_core::ports::{
     AppendPolicy, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
-    TransactionResourcePort,
+    OutboxWindowPort, TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
@@ -303,3 +303,9 @@ from_name!(
     FailureClass,
     FailureStage
 );
+
+impl WindowHarness for SqliteHarness {
+    fn windows(&self) -> Arc<dyn OutboxWindowPort> {
+        Arc::new(self.store.windows())
+    }
+}

@@ -24,3 +24,16 @@ mod conformance {
         SqliteHarness
     );
 }
+
+/// The same cases, each claim and outcome through the window port.
+mod through_window {
+    use super::harness::SqliteHarness;
+    use application_core::conformance::outbox::ThroughWindow;
+
+    type Windowed = ThroughWindow<SqliteHarness>;
+
+    application_core::outbox_suite!(
+        #[tokio::test]
+        Windowed
+    );
+}

@@ -1,0 +1,2 @@
+SELECT everything, destinations, scopes, events
+  FROM outbox_claim_gate

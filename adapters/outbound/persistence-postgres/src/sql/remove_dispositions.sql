@@ -1,0 +1,4 @@
+-- The audit of chosen events. The table's guard judges each row again.
+--
+-- $1 event ids.
+DELETE FROM outbox_disposition_audit WHERE event_id = ANY ($1::text[])

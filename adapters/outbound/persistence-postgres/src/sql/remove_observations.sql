@@ -1,0 +1,4 @@
+-- The journals of chosen events. The table's guard judges each row again.
+--
+-- $1 event ids.
+DELETE FROM outbox_delivery_attempt_observation WHERE event_id = ANY ($1::text[])

@@ -1,0 +1,2 @@
+SELECT state, generation
+  FROM write_admission

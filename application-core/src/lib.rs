@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod contract;
+pub mod disposition;
 pub mod event;
 pub mod late_queue;
 pub mod ports;

@@ -42,10 +42,10 @@ pub struct RelayPorts {
     pub query: Arc<dyn OutboxQueryPort>,
     /// Tx B and Tx C of the window card.
     pub windows: Arc<dyn OutboxWindowPort>,
-    /// How full the outbox is, where the store can tell.
-    pub capacity: Option<Arc<dyn OutboxCapacityPort>>,
-    /// Removes what is resolved, where the store can.
-    pub retention: Option<Arc<dyn OutboxRetentionPort>>,
+    /// How full the outbox is.
+    pub capacity: Arc<dyn OutboxCapacityPort>,
+    /// Removes what is resolved.
+    pub retention: Arc<dyn OutboxRetentionPort>,
 }
 
 /// The running relay of one process.
@@ -103,13 +103,17 @@ impl RelaySystem {
                     .guard(watch_journal(provider.journal().cloned(), signal.clone())),
             ),
         ];
-        if let (Some(profile), Some(port)) = (outbox.capacity, &ports.capacity) {
-            let watch =
-                watch_capacity(Arc::clone(port), profile, readiness.clone(), signal.clone());
+        if let Some(profile) = outbox.capacity {
+            let watch = watch_capacity(
+                Arc::clone(&ports.capacity),
+                profile,
+                readiness.clone(),
+                signal.clone(),
+            );
             background.push(tokio::spawn(alarm.clone().guard(watch)));
         }
-        if let (Some(profile), Some(port)) = (outbox.retention, &ports.retention) {
-            let reaper = apply_retention(Arc::clone(port), profile, signal.clone());
+        if let Some(profile) = outbox.retention {
+            let reaper = apply_retention(Arc::clone(&ports.retention), profile, signal.clone());
             background.push(tokio::spawn(alarm.clone().guard(reaper)));
         }
         let workers = RelayWorkers::start(card, &Scouts::default(), &readiness, &signal, &alarm);

@@ -30,6 +30,30 @@ async fn every_event_reaches_kafka_and_another_consumer_reads_it() {
     scene.remove().await;
 }
 
+/// The same over the window claim card.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_event_reaches_kafka_through_windows() {
+    let scene = KafkaScene::with_windows().await;
+    let profile = scene.profile.to_str().expect("UTF-8").to_owned();
+    let run = move || demo_json(&["--profile", &profile]);
+    let (summary, output) = tokio::task::spawn_blocking(run).await.expect("demo");
+    assert!(output.status.success(), "{summary}");
+    assert_eq!(summary["committed"], 12);
+    assert_eq!(summary["recorded"], 12);
+    assert_eq!(summary["retried"], 1);
+    assert_eq!(summary["brokerRecords"], 12);
+    let printed = console(&scene, 12);
+    assert_eq!(
+        printed
+            .lines()
+            .filter(|line| line.starts_with("id:"))
+            .count(),
+        12,
+        "{printed}"
+    );
+    scene.remove().await;
+}
+
 /// Kafka's own console consumer.
 fn console(scene: &KafkaScene, records: usize) -> String {
     let output = Command::new("java")

@@ -102,7 +102,17 @@ pub(crate) struct KafkaScene {
 }
 
 impl KafkaScene {
+    /// With the claim card of one record a claim.
     pub(crate) async fn create() -> Self {
+        Self::of_profile("local-kafka.toml").await
+    }
+
+    /// With the window claim card.
+    pub(crate) async fn with_windows() -> Self {
+        Self::of_profile("local-kafka-window.toml").await
+    }
+
+    async fn of_profile(checked_in: &str) -> Self {
         let bootstrap = environment("COUNTERSIGN_TEST_KAFKA_BOOTSTRAP");
         let server = environment("COUNTERSIGN_TEST_POSTGRES_URL");
         let name = unique();
@@ -117,7 +127,7 @@ impl KafkaScene {
         create_topic(&bootstrap, &topic).await;
         let url = in_database(&server, &database);
         let folder = tempfile::tempdir().expect("folder");
-        let profile = write_profile(folder.path(), &topic, &bootstrap, &url);
+        let profile = write_profile(checked_in, folder.path(), &topic, &bootstrap, &url);
         Self {
             folder,
             profile,
@@ -200,7 +210,13 @@ async fn create_topic(bootstrap: &str, topic: &str) {
 
 /// The checked-in profile with this scene's endpoints and topic, and with budgets short enough
 /// for a lease to lapse within a test.
-fn write_profile(folder: &Path, topic: &str, bootstrap: &str, url: &str) -> PathBuf {
+fn write_profile(
+    checked_in: &str,
+    folder: &Path,
+    topic: &str,
+    bootstrap: &str,
+    url: &str,
+) -> PathBuf {
     let secret = folder.join("postgres.url");
     std::fs::write(&secret, url).expect("secret");
     let endpoints = folder.join("endpoints.toml");
@@ -218,7 +234,14 @@ fn write_profile(folder: &Path, topic: &str, bootstrap: &str, url: &str) -> Path
         .canonicalize()
         .expect("config");
     let mut text =
-        std::fs::read_to_string(root().join("config/profiles/local-kafka.toml")).expect("profile");
+        std::fs::read_to_string(root().join("config/profiles").join(checked_in)).expect("profile");
+    // The window card's lease covers a window's enqueue budget as well.
+    let (lease, short) = if text.contains("[app.messaging.outbox.window]") {
+        text = text.replace("enqueue-budget = \"10s\"", "enqueue-budget = \"2s\"");
+        ("claim-lease = \"95s\"", "claim-lease = \"17s\"")
+    } else {
+        ("claim-lease = \"90s\"", "claim-lease = \"13s\"")
+    };
     for (from, to) in [
         (
             "../../target/services/endpoints.toml",
@@ -226,7 +249,7 @@ fn write_profile(folder: &Path, topic: &str, bootstrap: &str, url: &str) -> Path
         ),
         ("../messaging/", format!("{}/", messaging.display())),
         ("portfolio.domain-events.v1", topic.to_owned()),
-        ("claim-lease = \"90s\"", "claim-lease = \"13s\"".to_owned()),
+        (lease, short.to_owned()),
         (
             "delivery-timeout = \"60s\"",
             "delivery-timeout = \"4s\"".to_owned(),

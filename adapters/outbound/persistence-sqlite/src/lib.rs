@@ -61,21 +61,28 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod authority;
+mod capacity;
+mod control;
 mod deliveries;
+mod disposition;
 mod encoding;
 mod errors;
+mod fence;
 mod inbox;
 mod migrations;
 mod observations;
 mod open;
 mod query;
 mod resource;
+mod retention;
 mod row;
 mod store;
 mod transaction;
 mod writer;
 
 pub use append::SqliteOutbox;
+pub use control::SqliteControl;
 pub use deliveries::SqliteDeliveries;
 pub use inbox::SqliteInbox;
 pub use open::{OpenError, SqliteStoreOptions};

@@ -12,7 +12,7 @@ use sqlx::{Connection as _, SqlSafeStr as _, SqliteConnection};
 const TABLE: &str = "countersign_migrations";
 
 /// Version, description and text, in order. A text is never changed once released.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "store identity",
@@ -33,6 +33,7 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         "inbox consumption",
         include_str!("../migrations/0004_inbox_consumption.sql"),
     ),
+    (5, "control", include_str!("../migrations/0005_control.sql")),
 ];
 
 /// Brings the schema up to date.

@@ -4,6 +4,7 @@
 //! connection.
 
 use crate::append::SqliteOutbox;
+use crate::control::SqliteControl;
 use crate::deliveries::SqliteDeliveries;
 use crate::inbox::SqliteInbox;
 use crate::open::{OpenError, SqliteStoreOptions, connect_options, prepare, read_options};
@@ -47,6 +48,23 @@ impl SqliteStore {
     pub fn transactions(&self) -> SqliteTransactions {
         SqliteTransactions {
             writer: self.writer.clone(),
+            gated: true,
+        }
+    }
+
+    /// Write transactions that a freeze of business writes does not hold back: for the sentinel.
+    pub fn ungated_transactions(&self) -> SqliteTransactions {
+        SqliteTransactions {
+            writer: self.writer.clone(),
+            gated: false,
+        }
+    }
+
+    /// What operators and upkeep do: dispositions, fences, authority, retention, capacity.
+    pub fn control(&self) -> SqliteControl {
+        SqliteControl {
+            writer: self.writer.clone(),
+            reads: self.reads.clone(),
         }
     }
 

@@ -3,14 +3,18 @@
 //! Invariant: the work runs once; it commits if it returned normally, nothing marked it
 //! rollback-only and SQLite did not roll it back by itself.
 
+use crate::authority::admission;
 use crate::errors::CommitError;
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::{TransactionError, TransactionPort, TxFuture};
+use domain_core::authority::WriteAdmissionState;
 
 /// Runs work in write transactions of one store, one at a time.
 #[derive(Debug, Clone)]
 pub struct SqliteTransactions {
     pub(crate) writer: Writer,
+    /// Whether a freeze of business writes holds these back.
+    pub(crate) gated: bool,
 }
 
 impl TransactionPort for SqliteTransactions {
@@ -27,6 +31,12 @@ impl TransactionPort for SqliteTransactions {
             .begin()
             .await
             .map_err(|error| TransactionError::Begin(Box::new(error)))?;
+        if self.gated
+            && let Some(refused) = refusal(&mut tx).await
+        {
+            tx.rollback().await;
+            return Err(refused);
+        }
         let value = match work(&mut tx).await {
             Ok(value) => value,
             Err(error) => {
@@ -45,5 +55,16 @@ impl TransactionPort for SqliteTransactions {
             }
             Err(error) => Err(TransactionError::Refused(Box::new(error))),
         }
+    }
+}
+
+/// Why a business write is not admitted, under the write lock.
+async fn refusal<E: std::error::Error + 'static>(
+    tx: &mut SqliteWriteTransaction,
+) -> Option<TransactionError<E>> {
+    match admission(tx.connection()).await {
+        Ok(admission) if admission.state == WriteAdmissionState::Open => None,
+        Ok(admission) => Some(TransactionError::NotAdmitted(admission.state)),
+        Err(error) => Some(TransactionError::Begin(Box::new(error))),
     }
 }

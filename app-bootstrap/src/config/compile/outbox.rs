@@ -61,12 +61,12 @@ pub(super) fn compile(
         capacity: raw
             .capacity
             .as_ref()
-            .map(|raw| upkeep::capacity(at, tuple, raw))
+            .map(|raw| upkeep::capacity(at, raw))
             .transpose()?,
         retention: raw
             .retention
             .as_ref()
-            .map(|raw| upkeep::retention(at, tuple, raw))
+            .map(|raw| upkeep::retention(at, raw))
             .transpose()?,
     };
     at.at_least(

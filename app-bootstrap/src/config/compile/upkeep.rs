@@ -3,7 +3,6 @@
 //! Invariant: every bound is stated and finite; retention never shortens what replay needs
 //! (requirement 004 §§19.6, 19.8).
 
-use super::super::cards::Tuple;
 use super::super::error::ConfigError;
 use super::super::profile::{CapacityProfile, RetentionProfile};
 use super::super::raw::{RawCapacity, RawRetention};
@@ -11,12 +10,7 @@ use super::origin::Origin;
 use application_core::ports::ReapRequest;
 use domain_core::capacity::BacklogQuota;
 
-pub(super) fn capacity(
-    at: &Origin<'_>,
-    tuple: Tuple,
-    raw: &RawCapacity,
-) -> Result<CapacityProfile, ConfigError> {
-    not_embedded(at, tuple, "outbox.capacity")?;
+pub(super) fn capacity(at: &Origin<'_>, raw: &RawCapacity) -> Result<CapacityProfile, ConfigError> {
     let count = |key: &str, value: i64| {
         u64::try_from(value)
             .ok()
@@ -42,20 +36,10 @@ pub(super) fn capacity(
     })
 }
 
-/// The embedded store neither measures itself nor removes anything.
-fn not_embedded(at: &Origin<'_>, tuple: Tuple, key: &str) -> Result<(), ConfigError> {
-    if tuple == Tuple::Embedded {
-        return Err(at.refuse(key, "is not used by the embedded tuple"));
-    }
-    Ok(())
-}
-
 pub(super) fn retention(
     at: &Origin<'_>,
-    tuple: Tuple,
     raw: &RawRetention,
 ) -> Result<RetentionProfile, ConfigError> {
-    not_embedded(at, tuple, "outbox.retention")?;
     Ok(RetentionProfile {
         request: ReapRequest {
             audit_retention: at

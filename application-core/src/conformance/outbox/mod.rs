@@ -14,9 +14,12 @@
 //! ```
 
 pub mod append;
+pub mod authority;
 pub mod budget;
 pub mod claim;
 pub mod concurrency;
+mod control;
+pub mod disposition;
 pub mod find_attempt;
 mod fixture;
 pub mod guards;
@@ -29,11 +32,13 @@ pub mod query;
 pub mod reclaim;
 pub mod record;
 pub mod resource;
+pub mod retention;
 pub mod round_trip;
 mod through_window;
 pub mod transaction;
 mod transitions;
 
+pub use control::ControlHarness;
 pub use harness::{
     Damage, DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness,
     Tampered, Tampering,
@@ -197,6 +202,43 @@ macro_rules! outbox_guard_suite {
                 a_delivery_moves_along_its_transitions,
                 an_unreadable_head_is_passed_over_and_counted,
                 a_claim_without_its_attempt_is_passed_over_and_counted,
+            }
+        }
+    };
+}
+
+/// Instantiates every case for one [`ControlHarness`] under the given test attribute.
+#[macro_export]
+macro_rules! outbox_control_suite {
+    (#[$attribute:meta] $harness:ident) => {
+        $crate::outbox_cases! {
+            #[$attribute] $harness
+            disposition {
+                a_hold_pauses_what_is_open,
+                a_disposed_head_lets_its_successor_go,
+                a_compensation_needs_its_event,
+                a_state_refuses_what_it_does_not_have,
+                what_the_operator_saw_is_compared,
+                a_hold_waits_for_a_live_claim_and_ends_a_lapsed_one,
+                a_requeue_hands_the_authority_over,
+                a_requeue_ends_at_the_horizon,
+                a_requeue_needs_a_polling_epoch,
+                of_two_operators_one_acts,
+                a_claim_is_renewed_by_its_own_token_alone,
+            }
+            authority {
+                an_activation_moves_the_authority,
+                a_claim_is_recorded_after_a_switch,
+                a_frozen_store_drains_and_reopens,
+                a_fence_covers_what_it_names,
+            }
+            retention {
+                a_resolved_event_of_age_goes_whole,
+                each_condition_alone_keeps_an_event,
+                a_legal_hold_keeps_an_event_until_it_is_lifted,
+                superseded_generations_go_with_the_current_one,
+                a_batch_is_bounded,
+                a_sample_counts_what_is_unresolved,
             }
         }
     };

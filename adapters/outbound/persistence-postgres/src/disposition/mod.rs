@@ -4,17 +4,18 @@
 //! operator saw, moves exactly one row and audits it, or changes nothing (requirement 004 §§18.6,
 //! 19.4–19.5). Lock order: epoch, then the delivery.
 
-mod decide;
 mod write;
 
 use crate::errors::{Abort, DatabaseFault};
 use crate::rows::{ReadError, StoredRow};
 use crate::session::{self, Access, Sessions};
+use application_core::disposition::{
+    CurrentDelivery as Current, DispositionDecision as Decision, decide,
+};
 use application_core::ports::{
     Disposed, Disposition, DispositionCommand, DispositionConflict, DispositionError,
     DispositionOutcome, OutboxDispositionPort,
 };
-use decide::{Current, Decision, decide};
 use domain_core::delivery::{Claim, DeliveryState, DeliveryStateName, DispatchAuthority};
 use domain_core::identity::{ClaimToken, DeliveryGeneration, EventId, RowVersion, WorkerId};
 use sqlx::PgConnection;

@@ -249,7 +249,7 @@ async fn a_claim_takes_nothing_after_a_change_to_another_authority() {
 async fn a_claim_that_waited_is_judged_after_the_wait() {
     let h = Arc::new(PostgresHarness::fresh().await);
     let mut soon = parts("e1", "a", 1);
-    soon.requeue_horizon = Duration::from_millis(400);
+    soon.requeue_horizon = Duration::from_secs(2);
     append(&h.store, &ValidatedIntegrationEvent::seal(soon)).await;
     let deadline = h.delivery(&event_id("e1")).await.expect("delivery");
     let deadline = deadline.automatic_attempt_deadline;

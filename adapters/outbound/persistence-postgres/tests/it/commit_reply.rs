@@ -8,9 +8,11 @@ use crate::proxy::{Cut, Proxy};
 use crate::sample::{acknowledged, append, claimed, event, event_id, nothing, request};
 use application_core::conformance::outbox::OutboxHarness as _;
 use application_core::ports::{
-    AppendError, ClaimError, LateObservationId, LatePublicationObservation, LateWriteError,
-    OutboxAppendPort as _, OutboxAttemptObservationPort as _, OutboxDeliveryPort as _, RecordError,
-    RecordOutcome, RecordedAttempt, TransactionError, TransactionPort as _,
+    AppendError, ClaimError, Disposition, DispositionError, LateObservationId,
+    LatePublicationObservation, LateWriteError, OutboxAppendPort as _,
+    OutboxAttemptObservationPort as _, OutboxDeliveryPort as _, OutboxDispositionPort as _,
+    OutboxRetentionPort as _, RecordError, RecordOutcome, RecordedAttempt, RetentionError,
+    TransactionError, TransactionPort as _,
 };
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::ProducerGeneration;
@@ -197,4 +199,52 @@ async fn of_late_observations() {
         .await
         .expect("written");
     assert_eq!((again.appended, again.duplicates), (0, 1));
+}
+
+/// A disposition: its row version tells whether it was applied.
+#[tokio::test]
+async fn of_a_disposition() {
+    let h = PostgresHarness::fresh().await;
+    let (store, proxy) = behind_proxy(&h).await;
+    append(&h.store, &event("e1", "a", 1)).await;
+    let seen = crate::operator::command(&h, "e1", Disposition::Hold).await;
+    for (cut, expected) in [
+        (Cut::Before, DeliveryStateName::Ready),
+        (Cut::After, DeliveryStateName::Hold),
+    ] {
+        proxy.arm(cut);
+        let result = store.dispositions().apply(&seen).await;
+        assert!(proxy.has_cut());
+        assert!(
+            matches!(result, Err(DispositionError::OutcomeUnknown(_))),
+            "{cut:?}: {result:?}"
+        );
+        let row = h.delivery(&event_id("e1")).await.expect("delivery");
+        assert_eq!(row.state, expected);
+        let applied = row.row_version != seen.row_version.value();
+        assert_eq!(applied, cut == Cut::After);
+    }
+}
+
+/// A batch of retention: doing it again is harmless.
+#[tokio::test]
+async fn of_a_removal() {
+    let h = PostgresHarness::fresh().await;
+    let (store, proxy) = behind_proxy(&h).await;
+    append(&h.store, &event("e1", "a", 1)).await;
+    h.force_state(&event_id("e1"), DeliveryStateName::Skipped)
+        .await;
+    let at_once = crate::retention::AT_ONCE;
+    for (cut, left) in [(Cut::Before, 1), (Cut::After, 0)] {
+        proxy.arm(cut);
+        let result = store.retention().reap(&at_once).await;
+        assert!(proxy.has_cut());
+        assert!(
+            matches!(result, Err(RetentionError::OutcomeUnknown(_))),
+            "{cut:?}: {result:?}"
+        );
+        assert_eq!(crate::operator::rows(&h).await[0], left);
+    }
+    let again = store.retention().reap(&at_once).await.expect("reaped");
+    assert_eq!((again.removed, again.finished), (0, true));
 }

@@ -10,6 +10,10 @@ application_core::outbox_guard_suite!(
     #[tokio::test]
     PostgresHarness
 );
+application_core::outbox_control_suite!(
+    #[tokio::test]
+    PostgresHarness
+);
 
 /// The same cases, each claim and outcome through the window card's port.
 mod through_window {

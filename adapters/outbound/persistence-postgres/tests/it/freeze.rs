@@ -85,24 +85,29 @@ struct Parked {
 
 impl Parked {
     async fn inside(store: &PostgresStore, isolation: WriteIsolation, id: &str) -> Self {
-        let (outbox, sealed) = (store.outbox(policy()), event(id, id, 1));
-        let (appended, seen) = oneshot::channel();
-        let (go_on, gate) = oneshot::channel();
-        let transactions = store.transactions_at(isolation);
-        let task = tokio::spawn(async move {
-            transactions
-                .in_write(move |tx| {
-                    Box::pin(async move {
-                        outbox.append(tx, &sealed).await?;
-                        appended.send(()).expect("the test listens");
-                        gate.await.expect("the test goes on");
-                        Ok(())
+        loop {
+            let (appended, seen) = oneshot::channel();
+            let (go_on, gate) = oneshot::channel();
+            let transactions = store.transactions_at(isolation);
+            let (outbox, sealed) = (store.outbox(policy()), event(id, id, 1));
+            let task = tokio::spawn(async move {
+                transactions
+                    .in_write(move |tx| {
+                        Box::pin(async move {
+                            outbox.append(tx, &sealed).await?;
+                            appended.send(()).expect("the test listens");
+                            gate.await.expect("the test goes on");
+                            Ok(())
+                        })
                     })
-                })
-                .await
-        });
-        seen.await.expect("appended");
-        Self { go_on, task }
+                    .await
+            });
+            if seen.await.is_ok() {
+                return Self { go_on, task };
+            }
+            let error = task.await.expect("joined").expect_err("it did not append");
+            assert_eq!(sqlstate(&error).as_deref(), Some("40001"), "{error:?}");
+        }
     }
 
     async fn end(self) -> Written {

@@ -6,11 +6,12 @@ use crate::place::Place;
 use crate::wait;
 use application_core::Cause;
 use application_core::conformance::outbox::{
-    DeliveryRow, ObservationRow, ObservationType, OutboxHarness, WindowHarness,
+    ControlHarness, DeliveryRow, ObservationRow, ObservationType, OutboxHarness, WindowHarness,
 };
 use application_core::ports::{
-    AppendPolicy, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
-    OutboxWindowPort, TransactionResourcePort,
+    AppendPolicy, ClaimFencePort, OutboxAttemptObservationPort, OutboxCapacityPort,
+    OutboxDeliveryPort, OutboxDispositionPort, OutboxQueryPort, OutboxRetentionPort,
+    OutboxWindowPort, PublicationAuthorityPort, TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::Sha256Digest;
@@ -293,5 +294,49 @@ fn observation(row: &PgRow) -> ObservationRow {
 impl WindowHarness for PostgresHarness {
     fn windows(&self) -> Arc<dyn OutboxWindowPort> {
         Arc::new(self.store.windows())
+    }
+}
+
+impl ControlHarness for PostgresHarness {
+    fn dispositions(&self) -> Arc<dyn OutboxDispositionPort> {
+        Arc::new(self.store.dispositions())
+    }
+
+    fn fences(&self) -> Arc<dyn ClaimFencePort> {
+        Arc::new(self.store.fences())
+    }
+
+    fn authority(&self) -> Arc<dyn PublicationAuthorityPort> {
+        Arc::new(self.store.authority())
+    }
+
+    fn retention(&self) -> Arc<dyn OutboxRetentionPort> {
+        Arc::new(self.store.retention())
+    }
+
+    fn capacity(&self) -> Arc<dyn OutboxCapacityPort> {
+        Arc::new(self.store.capacity())
+    }
+
+    fn ungated_transactions(&self) -> Arc<Self::Transactions> {
+        Arc::new(self.store.ungated_transactions())
+    }
+
+    async fn audit_rows(&self, event: &EventId) -> u64 {
+        let audited: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM outbox_disposition_audit WHERE event_id = $1")
+                .bind(event.as_str())
+                .fetch_one(&self.pool)
+                .await
+                .expect("audit");
+        u64::try_from(audited).expect("a count")
+    }
+
+    async fn authority_audit_rows(&self) -> u64 {
+        let audited: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox_authority_audit")
+            .fetch_one(&self.pool)
+            .await
+            .expect("audit");
+        u64::try_from(audited).expect("a count")
     }
 }

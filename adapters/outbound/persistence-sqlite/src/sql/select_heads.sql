@@ -45,6 +45,16 @@ WHERE delivery.authority_status = 'CURRENT'
         FROM outbox_publication_epoch AS epoch
         WHERE epoch.state = 'ACTIVE' AND epoch.authority = 'POLLING_V2'
     )
+    AND NOT EXISTS (
+        SELECT 1
+        FROM outbox_claim_fence AS fence
+        WHERE CASE fence.kind
+            WHEN 'EVERYTHING' THEN 1
+            WHEN 'DESTINATION' THEN fence.subject = event.logical_destination_id
+            WHEN 'ORDERING_SCOPE' THEN fence.subject = event.partition_key_text
+            ELSE fence.subject = event.event_id
+        END
+    )
     AND (delivery.ordering_required = 0 OR NOT EXISTS (
         SELECT 1
         FROM outbox_delivery AS earlier

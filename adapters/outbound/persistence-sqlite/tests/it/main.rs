@@ -23,6 +23,10 @@ mod conformance {
         #[tokio::test]
         SqliteHarness
     );
+    application_core::outbox_control_suite!(
+        #[tokio::test]
+        SqliteHarness
+    );
 }
 
 /// The same cases, each claim and outcome through the window port.

@@ -3,7 +3,7 @@
 //! Invariant: a pure function of the row as it is under its lock and the time read after it; what
 //! the operator saw is compared before anything else (requirement 004 §18.6).
 
-use application_core::ports::{Disposition, DispositionCommand, DispositionConflict};
+use crate::ports::{Disposition, DispositionCommand, DispositionConflict};
 use domain_core::delivery::{
     DeliveryEvent, DeliveryState, DeliveryStateName, DispatchAuthority, PublicationWindow,
 };
@@ -11,21 +11,30 @@ use domain_core::identity::{ClaimToken, DeliveryGeneration, RowVersion};
 use domain_core::instant::DatabaseInstant;
 
 /// The CURRENT generation under its lock.
-pub(super) struct Current {
-    pub(super) generation: DeliveryGeneration,
-    pub(super) row_version: RowVersion,
-    pub(super) state: DeliveryState,
-    pub(super) authority: DispatchAuthority,
-    pub(super) event_created_at: DatabaseInstant,
-    pub(super) now: DatabaseInstant,
+#[derive(Debug, Clone)]
+pub struct CurrentDelivery {
+    /// Its generation.
+    pub generation: DeliveryGeneration,
+    /// Its row version.
+    pub row_version: RowVersion,
+    /// Its state.
+    pub state: DeliveryState,
+    /// Who may publish the event.
+    pub authority: DispatchAuthority,
+    /// The event's creation, by the database clock.
+    pub event_created_at: DatabaseInstant,
+    /// The database clock, read under the lock.
+    pub now: DatabaseInstant,
 }
 
 /// What is to be written.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum DispositionDecision {
     /// The same generation goes to another state; a lapsed claim's attempt is closed first.
     Move {
+        /// The other state.
         to: DeliveryStateName,
+        /// The lapsed claim's token.
         lapsed: Option<ClaimToken>,
     },
     /// The next generation takes its place.
@@ -33,11 +42,14 @@ pub(super) enum Decision {
 }
 
 /// Decides. `polling` says whether a polling epoch is ACTIVE and held.
-pub(super) fn decide(
-    current: &Current,
+///
+/// # Errors
+/// [`DispositionConflict`]; nothing is to be written.
+pub fn decide(
+    current: &CurrentDelivery,
     command: &DispositionCommand,
     polling: bool,
-) -> Result<Decision, DispositionConflict> {
+) -> Result<DispositionDecision, DispositionConflict> {
     if current.generation != command.generation {
         return Err(DispositionConflict::Generation(current.generation));
     }
@@ -57,7 +69,7 @@ pub(super) fn decide(
         Disposition::AcceptLegacy { .. } => DeliveryEvent::LegacyAccepted,
     };
     let next = current.state.next(&event).map_err(|_| refused(current))?;
-    Ok(Decision::Move {
+    Ok(DispositionDecision::Move {
         to: next.name(),
         lapsed: match &current.state {
             DeliveryState::Claimed(claim) => Some(claim.token),
@@ -67,10 +79,10 @@ pub(super) fn decide(
 }
 
 fn requeue(
-    current: &Current,
+    current: &CurrentDelivery,
     window: PublicationWindow,
     polling: bool,
-) -> Result<Decision, DispositionConflict> {
+) -> Result<DispositionDecision, DispositionConflict> {
     current.state.requeueable().map_err(|_| refused(current))?;
     // As Tx B: under a polling epoch, and only an event of that authority.
     if !polling || current.authority != DispatchAuthority::PollingV2 {
@@ -80,11 +92,11 @@ fn requeue(
     if last <= current.now {
         return Err(DispositionConflict::HorizonPassed(last));
     }
-    Ok(Decision::Requeue(window))
+    Ok(DispositionDecision::Requeue(window))
 }
 
 /// Why the state refuses: whoever disposes has to wait for a live claim, and only for that.
-fn refused(current: &Current) -> DispositionConflict {
+fn refused(current: &CurrentDelivery) -> DispositionConflict {
     match &current.state {
         DeliveryState::Claimed(claim) if claim.until > current.now => {
             DispositionConflict::ClaimLive { until: claim.until }

@@ -3,7 +3,7 @@
 //! Invariant: the table is written out here and not derived from the transition function.
 
 use super::*;
-use application_core::ports::OperatorAct;
+use crate::ports::OperatorAct;
 use domain_core::delivery::Claim;
 use domain_core::identity::{ActReference, EventId, OperatorId, ReasonCode, ReasonText, WorkerId};
 use std::time::Duration;
@@ -37,8 +37,8 @@ fn states() -> Vec<DeliveryState> {
     ]
 }
 
-fn current(state: DeliveryState) -> Current {
-    Current {
+fn current(state: DeliveryState) -> CurrentDelivery {
+    CurrentDelivery {
         generation: DeliveryGeneration::FIRST,
         row_version: RowVersion::FIRST,
         state,
@@ -76,12 +76,12 @@ fn verdicts(disposition: &Disposition) -> Vec<Result<String, String>> {
         .into_iter()
         .map(
             |state| match decide(&current(state), &command(disposition.clone()), true) {
-                Ok(Decision::Move { to, lapsed }) => Ok(format!(
+                Ok(DispositionDecision::Move { to, lapsed }) => Ok(format!(
                     "{}{}",
                     to.as_str(),
                     if lapsed.is_some() { " abandoning" } else { "" }
                 )),
-                Ok(Decision::Requeue(_)) => Ok("requeued".into()),
+                Ok(DispositionDecision::Requeue(_)) => Ok("requeued".into()),
                 Err(DispositionConflict::ClaimLive { .. }) => Err("live".into()),
                 Err(DispositionConflict::State(_)) => Err("state".into()),
                 Err(other) => Err(format!("{other:?}")),
@@ -184,7 +184,7 @@ fn a_requeue_needs_a_polling_epoch_and_time_before_the_horizon() {
         decide(&held(), &requeue(2000), false),
         Err(DispositionConflict::NoPollingEpoch)
     );
-    let legacy = Current {
+    let legacy = CurrentDelivery {
         authority: DispatchAuthority::LegacyPolling,
         ..held()
     };
@@ -199,7 +199,7 @@ fn a_requeue_needs_a_polling_epoch_and_time_before_the_horizon() {
     );
     assert_eq!(
         decide(&held(), &requeue(1001), true),
-        Ok(Decision::Requeue(window(1001)))
+        Ok(DispositionDecision::Requeue(window(1001)))
     );
 }
 

@@ -1,0 +1,2 @@
+-- The write admission.
+SELECT state, generation FROM write_admission

@@ -138,30 +138,30 @@ async fn work(relay: RelayOneRecord, poll_interval: Duration, surroundings: Surr
     while !stop.is_stopped() {
         let turn = relay.execute().await;
         failures = if turn.is_err() { failures + 1 } else { 0 };
-        let pause = match &turn {
-            Ok(RelayTurn::Refused(AdmissionRefusal::Closing)) => return,
+        let next = match &turn {
+            Ok(RelayTurn::Refused(AdmissionRefusal::Closing)) => Next::Leave,
             Ok(RelayTurn::Refused(refusal)) => {
                 readiness.set(
                     ReadinessReason::ProviderNotReady,
                     *refusal == AdmissionRefusal::ProviderNotReady,
                 );
-                true
+                Next::Rest
             }
             Ok(RelayTurn::Idle) => {
                 readiness.set(ReadinessReason::ProviderNotReady, false);
                 readiness.set(ReadinessReason::StoreUnavailable, false);
-                true
+                Next::Rest
             }
             Ok(RelayTurn::Searching) => {
                 readiness.set(ReadinessReason::ProviderNotReady, false);
                 readiness.set(ReadinessReason::StoreUnavailable, false);
-                false
+                Next::Search
             }
             Ok(RelayTurn::Persisted { .. }) => {
                 counters.persisted.fetch_add(1, Ordering::Relaxed);
                 readiness.set(ReadinessReason::ProviderNotReady, false);
                 readiness.set(ReadinessReason::StoreUnavailable, false);
-                false
+                Next::Turn
             }
             Ok(RelayTurn::BudgetSpent {
                 event_id,
@@ -174,7 +174,7 @@ async fn work(relay: RelayOneRecord, poll_interval: Duration, surroundings: Surr
                     reason = reason.as_str(),
                     "delivery exhausted without a further send"
                 );
-                false
+                Next::Turn
             }
             Ok(RelayTurn::Stale {
                 event_id,
@@ -186,7 +186,7 @@ async fn work(relay: RelayOneRecord, poll_interval: Duration, surroundings: Surr
                     attempt_id = %attempt_id,
                     "the claim lapsed before its outcome was recorded; another attempt decides"
                 );
-                false
+                Next::Turn
             }
             Err(error) => {
                 counters.failed.fetch_add(1, Ordering::Relaxed);
@@ -197,18 +197,32 @@ async fn work(relay: RelayOneRecord, poll_interval: Duration, surroundings: Surr
                 if failures == 1 {
                     tracing::warn!(error = %crate::chain(error), "a relay turn failed");
                 }
-                true
+                Next::Rest
             }
         };
-        let goes_on = if pause {
-            rest.take(backoff(poll_interval, failures), &mut stop).await
-        } else {
-            rest.end()
+        let goes_on = match next {
+            Next::Turn => rest.end(),
+            Next::Search => rest.search(),
+            Next::Rest => rest.take(backoff(poll_interval, failures), &mut stop).await,
+            Next::Leave => false,
         };
         if !goes_on {
             return;
         }
     }
+}
+
+/// What a worker does after a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is work: another turn at once.
+    Turn,
+    /// A bounded look found none and goes on.
+    Search,
+    /// There is none, or something fails.
+    Rest,
+    /// The process stops.
+    Leave,
 }
 
 /// The poll interval, doubled with each failure of a streak.

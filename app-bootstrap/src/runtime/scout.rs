@@ -4,13 +4,18 @@
 //! idle process costs one bounded query an interval however many workers it has. Whoever finds
 //! work calls the next worker; a call that nobody waits for is kept for the next one who would.
 
-use super::StopSignal;
+use super::{ProcessClock, StopSignal};
+use application_core::ports::MonotonicClockPort as _;
+use domain_core::instant::MonotonicInstant;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 /// A worker that is not called looks for itself after this many poll intervals.
 const PATIENCE: u32 = 50;
+
+/// The longest pause after a search that found nothing.
+const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// Shared by the workers of one process.
 #[derive(Debug, Clone, Default)]
@@ -95,6 +100,7 @@ pub(super) struct Rest<'s> {
     scouts: &'s Scouts,
     watch: Option<Watch<'s>>,
     resting: bool,
+    searching_since: Option<MonotonicInstant>,
 }
 
 impl<'s> Rest<'s> {
@@ -104,6 +110,7 @@ impl<'s> Rest<'s> {
             scouts,
             watch: None,
             resting: false,
+            searching_since: None,
         }
     }
 
@@ -112,10 +119,23 @@ impl<'s> Rest<'s> {
         self.watch.is_some()
     }
 
-    /// There was no work. Tells whether the worker goes on, which it does until the process stops.
+    /// A bounded look found no work and goes on.
+    pub(super) fn search(&mut self) -> bool {
+        self.searching_since
+            .get_or_insert_with(|| ProcessClock.now());
+        true
+    }
+
+    /// There was no work. A store that is full of what cannot go is searched at half speed: the
+    /// pause is as long as the search was, within a bound. Tells whether the worker goes on, which it does until the process stops.
     pub(super) async fn take(&mut self, interval: Duration, stop: &mut StopSignal) -> bool {
         self.resting = true;
-        match self.scouts.wait(self.watch.take(), interval, stop).await {
+        let searched = self
+            .searching_since
+            .take()
+            .map_or(Duration::ZERO, |since| since.until(ProcessClock.now()));
+        let pause = interval.max(searched.min(LONGEST_REST));
+        match self.scouts.wait(self.watch.take(), pause, stop).await {
             Woken::Stopped => return false,
             Woken::Called => {}
             Woken::OnWatch(watch) => self.watch = Some(watch),
@@ -126,6 +146,7 @@ impl<'s> Rest<'s> {
     /// There is work: the post is free, and whoever rested before calls one more worker.
     pub(super) fn end(&mut self) -> bool {
         self.watch = None;
+        self.searching_since = None;
         if std::mem::take(&mut self.resting) {
             self.scouts.call();
         }

@@ -3,7 +3,7 @@
 //! Invariant: a stopped worker claims nothing more and records what it has under way; what does not
 //! end in time keeps its claims until their leases lapse.
 
-use super::relay_loop::{RelayCounters, Surroundings, backoff};
+use super::relay_loop::{Next, RelayCounters, Surroundings, backoff};
 use super::scout::{Rest, Scouts};
 use super::{Readiness, ReadinessReason, StopSignal};
 use application_core::ports::{AdmissionRefusal, ClaimError, PartitionShare};
@@ -46,13 +46,6 @@ struct Worker {
     readiness: Readiness,
 }
 
-/// What a worker does after a turn.
-enum After {
-    Again,
-    Wait,
-    Leave,
-}
-
 impl Worker {
     async fn run(mut self, scouts: Scouts, mut stop: StopSignal) {
         let mut rest = Rest::new(&scouts);
@@ -68,12 +61,13 @@ impl Worker {
             let turn = self.relay.turn().await;
             failures = if turn.is_err() { failures + 1 } else { 0 };
             let goes_on = match self.after(&turn, failures) {
-                After::Again => rest.end(),
-                After::Wait => {
+                Next::Turn => rest.end(),
+                Next::Search => rest.search(),
+                Next::Rest => {
                     rest.take(backoff(self.poll_interval, failures), &mut stop)
                         .await
                 }
-                After::Leave => false,
+                Next::Leave => false,
             };
             if !goes_on {
                 break;
@@ -87,30 +81,30 @@ impl Worker {
     }
 
     /// Counts, logs and tells what is next.
-    fn after(&self, turn: &Result<WindowTurn, WindowError>, failures: u32) -> After {
+    fn after(&self, turn: &Result<WindowTurn, WindowError>, failures: u32) -> Next {
         match turn {
             Ok(turn) => {
                 self.count(turn);
                 match turn.supply {
-                    Supply::Refused(AdmissionRefusal::Closing) => After::Leave,
+                    Supply::Refused(AdmissionRefusal::Closing) => Next::Leave,
                     Supply::Refused(refusal) => {
                         self.readiness.set(
                             ReadinessReason::ProviderNotReady,
                             refusal == AdmissionRefusal::ProviderNotReady,
                         );
                         if turn.under_way > 0 {
-                            After::Again
+                            Next::Turn
                         } else {
-                            After::Wait
+                            Next::Rest
                         }
                     }
                     supply => {
                         self.readiness.set(ReadinessReason::ProviderNotReady, false);
                         self.readiness.set(ReadinessReason::StoreUnavailable, false);
-                        if supply == Supply::Dry && turn.under_way == 0 {
-                            After::Wait
-                        } else {
-                            After::Again
+                        match supply {
+                            Supply::Dry if turn.under_way == 0 => Next::Rest,
+                            Supply::Searching if turn.under_way == 0 => Next::Search,
+                            _ => Next::Turn,
                         }
                     }
                 }
@@ -123,7 +117,7 @@ impl Worker {
                 if failures <= 1 {
                     tracing::warn!(error = %crate::chain(error), "a relay turn failed");
                 }
-                After::Wait
+                Next::Rest
             }
         }
     }

@@ -181,7 +181,7 @@ fn relay_card(
         lease: outbox.claim_lease,
         attempt_budget: outbox.attempt_budget,
         publish_budget: outbox.publish_budget,
-        retry: outbox.retry,
+        retry: outbox.retry.clone(),
         known,
     };
     match outbox.window {

@@ -84,10 +84,20 @@ pub(super) struct RawOutbox {
     pub(super) retry_minimum_delay: String,
     pub(super) retry_maximum_delay: String,
     pub(super) poll_interval: String,
+    #[serde(default)]
+    pub(super) retry_overrides: Vec<RawRetryOverride>,
     /// The window claim card's bounds; the other cards have none.
     pub(super) window: Option<RawWindow>,
     pub(super) capacity: Option<RawCapacity>,
     pub(super) retention: Option<RawRetention>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawRetryOverride {
+    pub(super) failure_class: String,
+    pub(super) minimum_delay: String,
+    pub(super) maximum_delay: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,9 @@
 //! Profiles: the checked-in ones compile, and each broken one names file, key and rule.
 
 use app_bootstrap::config::{self, ConfigError, Environment, ExpectedState, Tuple};
+use domain_core::publication::FailureClass;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn profiles() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/profiles")
@@ -202,6 +204,115 @@ fn contradictory_durations_name_the_inequality() {
         "outbox.retry",
         "exceeds the maximum",
     );
+}
+
+/// The window card's profile with one replacement, refused at a key with a rule.
+fn window_refused(from: &str, to: &str, key: &str, rule: &str) {
+    let text = std::fs::read_to_string(profiles().join("local-kafka-window.toml"))
+        .expect("profile")
+        .replacen(
+            "endpoints-file = \"../../target/services/endpoints.toml\"\n",
+            "",
+            1,
+        )
+        .replacen(
+            "[app.messaging.kafka]\n",
+            "[app.messaging.kafka]\nbootstrap-servers = [\"127.0.0.1:9\"]\n",
+            1,
+        )
+        .replacen(
+            "[app.messaging.store]\n",
+            "[app.messaging.store]\nurl = \"secret://file/nowhere\"\n",
+            1,
+        );
+    assert!(text.contains(from), "{from} is not in the profile");
+    let error = load_text(&text.replacen(from, to, 1))
+        .expect_err("refused")
+        .to_string();
+    assert!(error.contains(key) && error.contains(rule), "{error}");
+}
+
+#[test]
+fn the_window_cards_inequalities_are_named() {
+    window_refused(
+        "claim-lease = \"95s\"",
+        "claim-lease = \"84s\"",
+        "outbox.claim-lease",
+        "claim-lease >= window.enqueue-budget + application-attempt-budget",
+    );
+    window_refused(
+        "maximum-admitted-records = 4000",
+        "maximum-admitted-records = 3999",
+        "kafka.producer.maximum-admitted-records",
+        "window.workers * window.records is 4000",
+    );
+    window_refused("workers = 4", "workers = 0", "outbox.window.workers", "");
+    window_refused(
+        "records = 1000",
+        "records = 10001",
+        "outbox.window.records",
+        "",
+    );
+    window_refused(
+        "[app.messaging.outbox.window]",
+        "[app.messaging.outbox.windows]",
+        "windows",
+        "unknown field",
+    );
+    window_refused(
+        "postgresql-scope-window-claim.v1",
+        "postgresql-per-record-jit-claim.v1",
+        "outbox.window",
+        "window claim card alone",
+    );
+    window_refused(
+        "maximum-unresolved = 1000000",
+        "maximum-unresolved = 0",
+        "outbox.capacity.maximum-unresolved",
+        "1 to",
+    );
+    window_refused(
+        "audit-retention = \"30d\"",
+        "audit-retention = \"0s\"",
+        "outbox.retention.audit-retention",
+        "zero",
+    );
+}
+
+#[test]
+fn a_retry_override_names_a_class_once() {
+    let over = |class: &str, minimum: &str| {
+        format!(
+            "[[app.messaging.outbox.retry-overrides]]\nfailure-class = \"{class}\"\n\
+             minimum-delay = \"{minimum}\"\nmaximum-delay = \"10s\"\n\n[app.messaging.store]"
+        )
+    };
+    let once = over("BROKER_UNAVAILABLE", "1s");
+    let text = embedded().replacen("[app.messaging.store]", &once, 1);
+    let ExpectedState::Active(active) = load_text(&text).expect("compiles").state else {
+        panic!("the profile is active");
+    };
+    let after = |class| active.outbox.retry.delay(Some(class), 1, 0);
+    assert_eq!(
+        after(FailureClass::BrokerUnavailable),
+        Duration::from_secs(1)
+    );
+    assert!(after(FailureClass::DeadlineExceeded) < Duration::from_secs(1));
+    let key = "retry-overrides";
+    refused(
+        "[app.messaging.store]",
+        &over("NO_SUCH_CLASS", "1s"),
+        key,
+        "is no failure class",
+    );
+    refused(
+        "[app.messaging.store]",
+        &over("BROKER_UNAVAILABLE", "11s"),
+        key,
+        "exceeds the maximum",
+    );
+    let twice = format!("{}\n{}", once.replace("[app.messaging.store]", ""), once);
+    refused("[app.messaging.store]", &twice, key, "is given twice");
 }
 
 #[test]

@@ -58,7 +58,11 @@ pub fn decide(
     random: u64,
 ) -> RelayDecision {
     let retry = RelayDecision::Retry {
-        delay: policy.delay(budget.used, random),
+        delay: policy.delay(
+            outcome.failure().map(|failure| failure.class),
+            budget.used,
+            random,
+        ),
     };
     match (outcome, outcome.disposition()) {
         (PublicationOutcome::Acknowledged(_), _) => RelayDecision::Record,

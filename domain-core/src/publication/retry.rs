@@ -3,6 +3,8 @@
 //! Invariant: the wait is bounded on both sides, grows at most exponentially, and is a pure
 //! function of the attempt's number and one random number (requirement 004 §18.9).
 
+use super::FailureClass;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Why a retry policy cannot work.
@@ -27,11 +29,18 @@ pub enum RetryPolicyError {
     Attempts(u32),
 }
 
-/// Bounded exponential backoff with equal jitter, and the number of attempts a generation has.
+/// The bounds of the waits between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryPolicy {
+struct Backoff {
     minimum: Duration,
     maximum: Duration,
+}
+
+/// Bounded exponential backoff with equal jitter, and the number of attempts a generation has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    backoff: Backoff,
+    overrides: BTreeMap<FailureClass, Backoff>,
     maximum_attempts: u32,
 }
 
@@ -45,6 +54,49 @@ impl RetryPolicy {
         maximum: Duration,
         maximum_attempts: u32,
     ) -> Result<Self, RetryPolicyError> {
+        if !(1..=1000).contains(&maximum_attempts) {
+            return Err(RetryPolicyError::Attempts(maximum_attempts));
+        }
+        Ok(Self {
+            backoff: Backoff::new(minimum, maximum)?,
+            overrides: BTreeMap::new(),
+            maximum_attempts,
+        })
+    }
+
+    /// The same policy with other bounds after one class of failure; the last word counts.
+    ///
+    /// # Errors
+    /// [`RetryPolicyError`] with the bound.
+    pub fn after(
+        mut self,
+        class: FailureClass,
+        minimum: Duration,
+        maximum: Duration,
+    ) -> Result<Self, RetryPolicyError> {
+        self.overrides
+            .insert(class, Backoff::new(minimum, maximum)?);
+        Ok(self)
+    }
+
+    /// Publication attempts that one generation may make.
+    pub fn maximum_attempts(&self) -> u32 {
+        self.maximum_attempts
+    }
+
+    /// The wait after attempt number `attempt` (the first is 1) that failed like this: half of the
+    /// capped exponential step, plus up to another half chosen by `random`, never below the
+    /// minimum.
+    pub fn delay(&self, failure: Option<FailureClass>, attempt: u32, random: u64) -> Duration {
+        failure
+            .and_then(|class| self.overrides.get(&class))
+            .unwrap_or(&self.backoff)
+            .delay(attempt, random)
+    }
+}
+
+impl Backoff {
+    fn new(minimum: Duration, maximum: Duration) -> Result<Self, RetryPolicyError> {
         if minimum.is_zero() {
             return Err(RetryPolicyError::ZeroMinimum);
         }
@@ -54,24 +106,10 @@ impl RetryPolicy {
         if maximum > Duration::from_secs(24 * 60 * 60) {
             return Err(RetryPolicyError::TooLong(maximum));
         }
-        if !(1..=1000).contains(&maximum_attempts) {
-            return Err(RetryPolicyError::Attempts(maximum_attempts));
-        }
-        Ok(Self {
-            minimum,
-            maximum,
-            maximum_attempts,
-        })
+        Ok(Self { minimum, maximum })
     }
 
-    /// Publication attempts that one generation may make.
-    pub fn maximum_attempts(&self) -> u32 {
-        self.maximum_attempts
-    }
-
-    /// The wait after attempt number `attempt` (the first is 1): half of the capped exponential
-    /// step, plus up to another half chosen by `random`, never below the minimum.
-    pub fn delay(&self, attempt: u32, random: u64) -> Duration {
+    fn delay(&self, attempt: u32, random: u64) -> Duration {
         let doublings = attempt.saturating_sub(1).min(32);
         let step = self
             .minimum
@@ -97,7 +135,7 @@ mod tests {
     fn the_delay_stays_within_its_bounds_for_every_attempt() {
         for attempt in (0..200).chain([u32::MAX]) {
             for random in [0, 1, u64::MAX / 2, u64::MAX] {
-                let delay = policy().delay(attempt, random);
+                let delay = policy().delay(None, attempt, random);
                 assert!(delay >= Duration::from_millis(100), "{attempt} {delay:?}");
                 assert!(delay <= Duration::from_secs(10), "{attempt} {delay:?}");
             }
@@ -106,9 +144,26 @@ mod tests {
 
     #[test]
     fn the_least_delay_doubles_until_the_cap() {
-        let least: Vec<_> = (1..=8).map(|attempt| policy().delay(attempt, 0)).collect();
+        let least: Vec<_> = (1..=8)
+            .map(|attempt| policy().delay(None, attempt, 0))
+            .collect();
         let millis: Vec<_> = least.iter().map(Duration::as_millis).collect();
         assert_eq!(millis, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+    }
+
+    #[test]
+    fn a_class_of_failure_may_have_bounds_of_its_own() {
+        let minute = Duration::from_secs(60);
+        let policy = policy()
+            .after(FailureClass::BrokerUnavailable, minute, 10 * minute)
+            .expect("override");
+        let after = |class| policy.delay(class, 1, 0);
+        assert_eq!(after(Some(FailureClass::BrokerUnavailable)), minute);
+        for class in [None, Some(FailureClass::DeadlineExceeded)] {
+            assert_eq!(after(class), Duration::from_millis(100));
+        }
+        let spinning = policy.after(FailureClass::DeadlineExceeded, Duration::ZERO, minute);
+        assert_eq!(spinning, Err(RetryPolicyError::ZeroMinimum));
     }
 
     #[test]

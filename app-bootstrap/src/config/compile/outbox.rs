@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::provider::Timing;
 use super::{upkeep, window};
 use domain_core::identity::TransactionResourceId;
-use domain_core::publication::RetryPolicy;
+use domain_core::publication::{FailureClass, RetryPolicy};
 use std::time::Duration;
 
 /// What Tx C may take after the publication ended.
@@ -46,12 +46,7 @@ pub(super) fn compile(
             "outbox.maximum-automatic-publication-age",
             &raw.maximum_automatic_publication_age,
         )?,
-        retry: RetryPolicy::new(
-            at.duration("outbox.retry-minimum-delay", &raw.retry_minimum_delay)?,
-            at.duration("outbox.retry-maximum-delay", &raw.retry_maximum_delay)?,
-            attempts,
-        )
-        .map_err(|error| at.refuse("outbox.retry-maximum-delay", error.to_string()))?,
+        retry: retry(at, raw, attempts)?,
         poll_interval: at.duration("outbox.poll-interval", &raw.poll_interval)?,
         attempt_budget: timing.attempt_budget,
         publish_budget: timing.publish_budget,
@@ -99,4 +94,33 @@ pub(super) fn compile(
         "maximum-automatic-publication-age >= application-attempt-budget",
     )?;
     Ok(profile)
+}
+
+/// Bounds and attempts, with other bounds for single classes of failure.
+fn retry(at: &Origin<'_>, raw: &RawOutbox, attempts: u32) -> Result<RetryPolicy, ConfigError> {
+    let mut policy = RetryPolicy::new(
+        at.duration("outbox.retry-minimum-delay", &raw.retry_minimum_delay)?,
+        at.duration("outbox.retry-maximum-delay", &raw.retry_maximum_delay)?,
+        attempts,
+    )
+    .map_err(|error| at.refuse("outbox.retry-maximum-delay", error.to_string()))?;
+    for (index, one) in raw.retry_overrides.iter().enumerate() {
+        let key = |name: &str| format!("outbox.retry-overrides[{index}].{name}");
+        let class = FailureClass::from_name(&one.failure_class)
+            .ok_or_else(|| at.refuse(&key("failure-class"), "is no failure class"))?;
+        let repeated = raw.retry_overrides[..index]
+            .iter()
+            .any(|earlier| earlier.failure_class == one.failure_class);
+        if repeated {
+            return Err(at.refuse(&key("failure-class"), "is given twice"));
+        }
+        policy = policy
+            .after(
+                class,
+                at.duration(&key("minimum-delay"), &one.minimum_delay)?,
+                at.duration(&key("maximum-delay"), &one.maximum_delay)?,
+            )
+            .map_err(|error| at.refuse(&key("maximum-delay"), error.to_string()))?;
+    }
+    Ok(policy)
 }

@@ -61,7 +61,7 @@ impl PostgresDeliveries {
     ) -> Result<ClaimOutcome, ClaimAbort> {
         let mut tx = self
             .sessions
-            .begin(Access::RELAY)
+            .begin(Access::Batch)
             .await
             .map_err(|fault| Abort::of(fault, unavailable))?;
         let search = Search {
@@ -78,11 +78,12 @@ impl PostgresDeliveries {
                 .look(&mut tx, &search)
                 .await
                 .map_err(read_failed)?;
-            for found in &found.heads {
-                match take_found(&mut tx, found, request).await? {
+            for (place, head) in found.heads.iter().enumerate() {
+                match take_found(&mut tx, head, request).await? {
                     Ok(outcome) => {
                         commit(tx).await?;
-                        self.places.passed(found);
+                        self.places.tried(&found, place + 1);
+                        self.places.taken(search.share);
                         return Ok(outcome);
                     }
                     Err(Passed::Over) => {}
@@ -113,7 +114,7 @@ impl PostgresDeliveries {
     ) -> Result<Option<ClaimOutcome>, ClaimAbort> {
         let mut tx = self
             .sessions
-            .begin(Access::RELAY)
+            .begin(Access::Batch)
             .await
             .map_err(|fault| Abort::of(fault, unavailable))?;
         match take_found(&mut tx, found, request).await? {

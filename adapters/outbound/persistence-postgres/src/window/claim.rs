@@ -6,7 +6,7 @@
 
 use super::PostgresWindows;
 use crate::delivery::{
-    ClaimAbort, FoundHead, Search, claim_unknown as unknown, unclaimed as unavailable,
+    ClaimAbort, Found, FoundHead, Search, claim_unknown as unknown, unclaimed as unavailable,
 };
 use crate::errors::{Abort, DatabaseFault, FaultKind};
 use crate::rows::ReadError;
@@ -20,7 +20,7 @@ use application_core::ports::{
 use domain_core::identity::DeliveryGeneration;
 use domain_core::instant::DatabaseInstant;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{PgConnection, Postgres, Row as _, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -41,25 +41,37 @@ impl PostgresWindows {
     ) -> Result<WindowClaim, ClaimAbort> {
         let mut corrupt = None;
         for _ in 0..LOOKS {
-            let found = self.find(request).await?;
-            let finished = found.finished;
-            if found.heads.is_empty() && !finished {
+            let mut tx = self
+                .sessions
+                .begin(Access::Batch)
+                .await
+                .map_err(|fault| Abort::of(fault, unavailable))?;
+            let mut found = self.find(&mut tx, request).await?;
+            if found.heads.is_empty() && !found.finished {
+                session::roll_back(tx).await;
                 break;
             }
-            let (lapsed, fresh): (Vec<_>, Vec<_>) =
-                found.heads.into_iter().partition(|found| found.lapsed);
-            if let Some(lapsed) = lapsed.first()
-                && (fresh.is_empty() || self.lapsed_first.load(Ordering::Relaxed))
+            let fresh = found.heads.iter().any(|found| !found.lapsed);
+            let lapsed = found.heads.iter().find(|found| found.lapsed);
+            if let Some(lapsed) = lapsed
+                && (!fresh || self.lapsed_first.load(Ordering::Relaxed))
             {
+                session::roll_back(tx).await;
                 self.lapsed_first.store(false, Ordering::Relaxed);
                 if let Some(claim) = self.reclaim(request, lapsed).await? {
+                    self.places.tried(&found, 0);
                     self.places.taken(request.share);
                     return Ok(claim);
                 }
+                tx = self
+                    .sessions
+                    .begin(Access::Batch)
+                    .await
+                    .map_err(|fault| Abort::of(fault, unavailable))?;
             }
             self.lapsed_first.store(true, Ordering::Relaxed);
             let mut asked = Vec::new();
-            for mut found in fresh {
+            for mut found in found.heads.drain(..).filter(|found| !found.lapsed) {
                 match std::mem::replace(&mut found.event, Err(String::new())) {
                     Ok(event) => asked.push(Asked { found, event }),
                     Err(what) => corrupt = corrupt.or(Some(what)),
@@ -68,18 +80,20 @@ impl PostgresWindows {
             // Rows are locked in the order of their keys, whoever locks them.
             asked.sort_by(|a, b| a.found.head.event_id.cmp(&b.found.head.event_id));
             let mut claim = WindowClaim {
-                unfinished: !finished,
+                unfinished: !found.finished,
                 ..WindowClaim::default()
             };
-            if !asked.is_empty() {
-                self.claim_split(request, asked, &mut claim, &mut corrupt)
+            if asked.is_empty() {
+                session::roll_back(tx).await;
+            } else {
+                self.claim_split(tx, request, asked, &mut claim, &mut corrupt)
                     .await?;
             }
             if !claim.claimed.is_empty() || !claim.spent.is_empty() {
                 self.places.taken(request.share);
                 return Ok(claim);
             }
-            if finished {
+            if found.finished {
                 return match corrupt {
                     Some(what) => Err(Abort::Failed(ClaimError::Corrupt { what })),
                     None => Ok(claim),
@@ -92,20 +106,18 @@ impl PostgresWindows {
         })
     }
 
-    async fn find(&self, request: &WindowRequest) -> Result<crate::delivery::Found, ClaimAbort> {
-        let mut tx = self
-            .sessions
-            .begin(Access::Read)
-            .await
-            .map_err(|fault| Abort::of(fault, unavailable))?;
+    async fn find(
+        &self,
+        tx: &mut PgConnection,
+        request: &WindowRequest,
+    ) -> Result<Found, ClaimAbort> {
         let search = Search {
             share: request.share,
             known: &request.known,
             limit: request.attempts.len(),
             documents: true,
         };
-        let found = self.places.look(&mut tx, &search).await;
-        session::roll_back(tx).await;
+        let found = self.places.look(tx, &search).await;
         found.map_err(|error| match error {
             ReadError::Database(fault) => Abort::of(fault, unavailable),
             ReadError::Corrupt(what) => Abort::Failed(ClaimError::Corrupt { what }),
@@ -151,18 +163,24 @@ impl PostgresWindows {
         Ok(Some(claim))
     }
 
-    /// Claims a batch. When the database refuses a value, the batch is halved until the row it
-    /// belongs to stands alone, which is then passed over as one that cannot be read.
+    /// Claims a batch, first in the transaction that found it. When the database refuses a value,
+    /// the batch is halved until the row it belongs to stands alone, which is then passed over as
+    /// one that cannot be read.
     async fn claim_split(
         &self,
+        tx: Transaction<'static, Postgres>,
         request: &WindowRequest,
         asked: Vec<Asked>,
         claim: &mut WindowClaim,
         corrupt: &mut Option<String>,
     ) -> Result<(), ClaimAbort> {
+        let mut open = Some(tx);
         let mut batches = vec![(asked, request.attempts.clone())];
         while let Some((mut asked, mut attempts)) = batches.pop() {
-            match self.claim_batch(request, &asked, &attempts).await {
+            match self
+                .claim_batch(open.take(), request, &asked, &attempts)
+                .await
+            {
                 Ok(done) => collect(claim, asked, &attempts, request, &done)?,
                 Err(BatchFailure::Refused(fault)) if asked.len() == 1 => {
                     let what = format!("event {}: {fault}", asked[0].found.head.event_id);
@@ -174,9 +192,17 @@ impl PostgresWindows {
                     batches.push(rest);
                     batches.push((asked, attempts));
                 }
-                // What an earlier half claimed must not be lost with this one.
-                Err(BatchFailure::Abort(_)) if !claim.claimed.is_empty() => return Ok(()),
-                Err(BatchFailure::Abort(abort)) => return Err(abort),
+                // What an earlier part claimed must not be lost with this one; what this one may
+                // have claimed must be looked up, and the earlier part with it.
+                Err(BatchFailure::Abort(abort)) => {
+                    let unanswered = matches!(abort, Abort::Failed(ClaimError::OutcomeUnknown(_)));
+                    return if claim.claimed.is_empty() && claim.spent.is_empty() || unanswered {
+                        Err(abort)
+                    } else {
+                        claim.unfinished = true;
+                        Ok(())
+                    };
+                }
             }
         }
         Ok(())
@@ -184,18 +210,26 @@ impl PostgresWindows {
 
     async fn claim_batch(
         &self,
+        open: Option<Transaction<'static, Postgres>>,
         request: &WindowRequest,
         asked: &[Asked],
         attempts: &[FreshAttempt],
     ) -> Result<Vec<Changed>, BatchFailure> {
-        let mut tx = self
-            .sessions
-            .begin(Access::Batch)
-            .await
-            .map_err(|fault| BatchFailure::Abort(Abort::of(fault, unavailable)))?;
-        let changed = claim_statement(&mut tx, request, asked, attempts)
-            .await
-            .map_err(BatchFailure::of)?;
+        let mut tx = match open {
+            Some(tx) => tx,
+            None => self
+                .sessions
+                .begin(Access::Batch)
+                .await
+                .map_err(|fault| BatchFailure::Abort(Abort::of(fault, unavailable)))?,
+        };
+        let changed = match claim_statement(&mut tx, request, asked, attempts).await {
+            Ok(changed) => changed,
+            Err(fault) => {
+                session::roll_back(tx).await;
+                return Err(BatchFailure::of(fault));
+            }
+        };
         if changed.is_empty() {
             session::roll_back(tx).await;
         } else {

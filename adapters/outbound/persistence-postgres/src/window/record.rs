@@ -27,8 +27,15 @@ fn unknown(fault: DatabaseFault) -> RecordError {
 /// Why a batch did not go through.
 enum BatchFailure {
     /// The database refused a value: class 22 or 23.
-    Refused,
+    Refused(DatabaseFault),
     Abort(RecordAbort),
+}
+
+fn error_of(abort: RecordAbort) -> RecordError {
+    match abort {
+        Abort::Failed(error) => error,
+        Abort::Again(fault) => unavailable(fault),
+    }
 }
 
 impl PostgresWindows {
@@ -46,6 +53,8 @@ impl PostgresWindows {
         });
         let mut outcomes = vec![RecordOutcome::Stale; records.len()];
         let mut batches = vec![order];
+        // A record that cannot even be held stops nobody else; the others are recorded first.
+        let mut failed = None;
         while let Some(mut batch) = batches.pop() {
             let asked: Vec<&OutcomeRecord> = batch.iter().map(|place| &records[*place]).collect();
             match self.record_repeated(&asked).await {
@@ -57,32 +66,33 @@ impl PostgresWindows {
                         }
                     }
                 }
-                Err(BatchFailure::Refused) if batch.len() == 1 => {
+                Err(BatchFailure::Refused(_)) if batch.len() == 1 => {
                     let place = batch[0];
-                    outcomes[place] = self.hold(&records[place]).await?;
+                    match self.hold(&records[place]).await {
+                        Ok(outcome) => outcomes[place] = outcome,
+                        Err(error) => failed = Some(error),
+                    }
                 }
-                Err(BatchFailure::Refused) => {
+                Err(BatchFailure::Refused(_)) => {
                     let rest = batch.split_off(batch.len() / 2);
                     batches.push(rest);
                     batches.push(batch);
                 }
                 Err(BatchFailure::Abort(abort)) => {
-                    let error = match abort {
-                        Abort::Failed(error) => error,
-                        Abort::Again(fault) => unavailable(fault),
-                    };
-                    // Once a part is recorded, each record has to be looked up.
-                    let partly = outcomes.iter().any(|one| *one != RecordOutcome::Stale);
-                    return Err(match error {
-                        RecordError::Unavailable(cause) if partly => {
-                            RecordError::OutcomeUnknown(cause)
-                        }
-                        error => error,
-                    });
+                    failed = Some(error_of(abort));
+                    break;
                 }
             }
         }
-        Ok(outcomes)
+        // Once a part is recorded, each record has to be looked up.
+        let partly = outcomes.iter().any(|one| *one != RecordOutcome::Stale);
+        match failed {
+            None => Ok(outcomes),
+            Some(RecordError::Unavailable(cause)) if partly => {
+                Err(RecordError::OutcomeUnknown(cause))
+            }
+            Some(error) => Err(error),
+        }
     }
 
     /// Holds a record whose outcome has a value that the database refuses. What became of it at
@@ -100,9 +110,8 @@ impl PostgresWindows {
         match self.record_repeated(&[&held]).await {
             Ok(recorded) if recorded.is_empty() => Ok(RecordOutcome::Stale),
             Ok(_) => Ok(RecordOutcome::Recorded(held.decision.state())),
-            Err(BatchFailure::Refused) => Err(unavailable(DatabaseFault::RowCount)),
-            Err(BatchFailure::Abort(Abort::Failed(error))) => Err(error),
-            Err(BatchFailure::Abort(Abort::Again(fault))) => Err(unavailable(fault)),
+            Err(BatchFailure::Refused(fault)) => Err(unavailable(fault)),
+            Err(BatchFailure::Abort(abort)) => Err(error_of(abort)),
         }
     }
 
@@ -129,7 +138,7 @@ impl PostgresWindows {
         let recorded = statements(&mut tx, records)
             .await
             .map_err(|fault| match fault.kind() {
-                FaultKind::Refused => BatchFailure::Refused,
+                FaultKind::Refused => BatchFailure::Refused(fault),
                 _ => BatchFailure::Abort(Abort::of(fault, unavailable)),
             })?;
         if recorded.is_empty() {

@@ -35,4 +35,5 @@ mod schema;
 mod sessions;
 mod transitions;
 mod upkeep_roles;
+mod drain_tmp;
 mod window;

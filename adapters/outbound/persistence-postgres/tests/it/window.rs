@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Numbers of attempts that no two windows share.
 static ATTEMPTS: AtomicU32 = AtomicU32::new(1);
 
-fn window(records: usize, share: PartitionShare) -> WindowRequest {
+pub(crate) fn window(records: usize, share: PartitionShare) -> WindowRequest {
     let alone = request(0);
     let attempts = (0..records)
         .map(|_| {
@@ -53,7 +53,7 @@ fn window(records: usize, share: PartitionShare) -> WindowRequest {
     }
 }
 
-async fn claim(store: &PostgresStore, request: &WindowRequest) -> WindowClaim {
+pub(crate) async fn claim(store: &PostgresStore, request: &WindowRequest) -> WindowClaim {
     store.windows().claim_window(request).await.expect("window")
 }
 

@@ -71,8 +71,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The last second: every claim made before the last deadline has lapsed.
+    /// The last second: every claim made before the last deadline has lapsed, however often it was
+    /// renewed, and every retry is due.
     pub(crate) fn end(&self) -> u8 {
-        self.horizon + LEASE - ATTEMPT
+        self.horizon - ATTEMPT + LEASE + self.left.renewals * (LEASE - 1) + (RETRY_DELAY - 1)
     }
 }

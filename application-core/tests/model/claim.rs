@@ -2,10 +2,10 @@
 //!
 //! Invariant: what is claimed is what the locking query itself saw eligible.
 
-use crate::bounds::{ATTEMPT, MAXIMUM_ATTEMPTS};
+use crate::bounds::{ATTEMPT, LEASE, MAXIMUM_ATTEMPTS};
 use crate::bugs::Bug;
 use crate::protocol::{Action, Protocol};
-use crate::state::{Append, Attempt, Epoch, Row, State, Task, Wire, small};
+use crate::state::{Append, Attempt, Epoch, Order, Row, State, Task, Wire, small};
 use domain_core::publication::AcceptanceCertainty;
 
 impl Protocol {
@@ -160,6 +160,11 @@ impl Protocol {
             certainty: None,
             late: false,
         });
+        if now + LEASE <= state.clock {
+            // The transaction was stopped for longer than the lease that it took.
+            let scope = state.event_of(delivery).scope;
+            state.disturb(scope, Order::Repeats);
+        }
         state.tasks[task] = Task::Holding { attempt, token };
     }
 

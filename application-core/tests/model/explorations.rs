@@ -25,9 +25,13 @@ pub(crate) const COMPETITION: Bounds = Bounds {
     appends: Appends::Done,
     tasks: 2,
     marks: false,
-    age: 3,
-    horizon: 3,
-    left: Left { crashes: 1, ..NONE },
+    age: 4,
+    horizon: 4,
+    left: Left {
+        crashes: 1,
+        timeouts: 1,
+        ..NONE
+    },
     witnesses: &[
         ALL_RECORDED,
         DUPLICATE,
@@ -138,11 +142,15 @@ pub(crate) const LATE_COMMITS: Bounds = Bounds {
     name: "late commits",
     scopes: &[0, 0, 0],
     appends: Appends::AnyOrder,
-    tasks: 1,
     marks: true,
     age: 2,
     horizon: 2,
     left: NONE,
-    witnesses: &[ALL_RECORDED, REGRESSION, LATE_COMMIT_RECORDED],
+    witnesses: &[
+        ALL_RECORDED,
+        REGRESSION,
+        LATE_COMMIT_RECORDED,
+        LATE_COMMIT_CLAIMED,
+    ],
     ..COMPETITION
 };

@@ -14,32 +14,56 @@ use stateright::{Checker as _, HasDiscoveries, Model as _};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// Explores until `property` is broken and returns the steps that break it.
+/// The shortest steps that break `property`. The checker keeps the last counterexample of a batch,
+/// so the depth is then bounded from above until no shorter one is left.
 fn broken(bounds: Bounds, bug: Bug, property: &'static str) -> Vec<Action> {
     let began = Instant::now();
     let world = bounds.name;
-    let checker = Protocol::planted(bounds, bug)
-        .checker()
-        .threads(1)
-        .finish_when(HasDiscoveries::AnyOf(BTreeSet::from([property])))
-        .spawn_bfs()
-        .join();
-    let path = checker
-        .discovery(property)
+    let (mut steps, states) = found(&bounds, bug, property, None)
         .unwrap_or_else(|| panic!("{bug:?} does not break {property:?} in {world}"));
-    let steps = path.into_actions();
+    let mut without = 0;
+    while without + 1 < steps.len() {
+        let middle = usize::midpoint(without, steps.len());
+        match found(&bounds, bug, property, Some(middle)) {
+            Some((shorter, _)) => steps = shorter,
+            None => without = middle,
+        }
+    }
     println!(
-        "{bug:?} in {world}: {} steps, {} unique states, {} ms: {steps:?}",
+        "{bug:?} in {world}: {} steps, {states} unique states, {} ms: {steps:?}",
         steps.len(),
-        checker.unique_state_count(),
         began.elapsed().as_millis()
     );
     steps
 }
 
+/// Some steps that break `property`, at most `limit`, and the states explored for them.
+fn found(
+    bounds: &Bounds,
+    bug: Bug,
+    property: &'static str,
+    limit: Option<usize>,
+) -> Option<(Vec<Action>, usize)> {
+    let mut builder = Protocol::planted(bounds.clone(), bug)
+        .checker()
+        .threads(1)
+        .finish_when(HasDiscoveries::AnyOf(BTreeSet::from([property])));
+    if let Some(limit) = limit {
+        // The checker counts the start as depth 1, and stops before the depth named.
+        builder = builder.target_max_depth(limit + 2);
+    }
+    let checker = builder.spawn_bfs().join();
+    let path = checker.discovery(property)?;
+    Some((path.into_actions(), checker.unique_state_count()))
+}
+
 #[test]
 fn the_start_of_the_transaction_judges_a_lease() {
-    let steps = broken(COMPETITION, Bug::TransactionStartTime, STALE_CHANGES_NOTHING);
+    let steps = broken(
+        COMPETITION,
+        Bug::TransactionStartTime,
+        STALE_CHANGES_NOTHING,
+    );
     assert!(matches!(steps.last(), Some(Action::Record(_))), "{steps:?}");
     assert!(steps.contains(&Action::Tick), "{steps:?}");
 }

@@ -6,7 +6,7 @@
 use crate::authority::writing;
 use crate::bounds::{Bounds, MAXIMUM_ATTEMPTS};
 use crate::protocol::{Action, Protocol};
-use crate::state::{Append, Delivery, Epoch, Order, Row, State, Task, Wire};
+use crate::state::{Append, Delivery, Epoch, Order, Row, State, Task, Wire, small};
 use domain_core::authority::WriteAdmissionState;
 use domain_core::publication::AcceptanceCertainty;
 use stateright::{Model as _, Property};
@@ -26,8 +26,9 @@ pub(crate) const CERTAINTY_IS_TRUE: &str = "NOT_ACCEPTED is said of what the bro
 pub(crate) const CLAIM_AUTHORITY: &str = "no event is claimed under a retired epoch";
 pub(crate) const APPEND_AUTHORITY: &str = "no event is appended under a retired epoch";
 pub(crate) const FROZEN_IS_QUIET: &str = "frozen means no business write under way";
-pub(crate) const SCAN_FINDS: &str = "an eligible head is found by some scan";
-pub(crate) const ACCOUNTED: &str = "at the end every committed event is resolved or counted";
+pub(crate) const SCAN_FINDS: &str = "while a head is eligible, a scan finds one";
+pub(crate) const ACCOUNTED: &str =
+    "at the end every event is recorded, released, or unresolved behind or as a blocked head";
 
 /// An event is on the broker twice.
 pub(crate) const DUPLICATE: &str = "a record is published twice";
@@ -59,6 +60,8 @@ pub(crate) const DRAINED_FROZEN: &str = "a delivery is recorded while writes are
 pub(crate) const CDC_EVENT: &str = "an event of the next authority is committed";
 /// A smaller sequence commits behind a recorded one and goes out.
 pub(crate) const LATE_COMMIT_RECORDED: &str = "a smaller sequence that committed late is recorded";
+/// Behind a claim that stands, a smaller sequence commits and is claimed too.
+pub(crate) const LATE_COMMIT_CLAIMED: &str = "a late smaller sequence is claimed beside a larger";
 
 /// The properties of an exploration.
 pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Protocol>> {
@@ -93,26 +96,24 @@ fn always() -> Vec<Property<Protocol>> {
         Property::always(STALE_CHANGES_NOTHING, |_, state: &State| {
             !state.evidence.stale_change
         }),
-        Property::always(LATE_CHANGES_NOTHING, |_, state: &State| !state.evidence.late_change),
+        Property::always(LATE_CHANGES_NOTHING, |_, state: &State| {
+            !state.evidence.late_change
+        }),
         Property::always(ONE_CLAIM_PER_SCOPE, |_, state: &State| {
             (0..state.order.len()).all(|scope| {
-                let claimed = state.deliveries.iter().filter(|delivery| {
-                    usize::from(state.events[usize::from(delivery.event)].scope) == scope
-                        && delivery.current
-                        && matches!(delivery.row, Row::Claimed { .. })
-                });
-                // Behind a claim that stands, a smaller sequence may commit and become the head.
-                state.order[scope] == Order::Regresses || claimed.count() <= 1
+                // The gate looks at smaller sequences alone (LATE_COMMIT_CLAIMED).
+                state.order[scope] == Order::Regresses || claimed_in(state, scope) <= 1
             })
         }),
-        Property::always(HEADS_ONLY, |_, state: &State| !state.evidence.claimed_behind),
+        Property::always(HEADS_ONLY, |_, state: &State| {
+            !state.evidence.claimed_behind
+        }),
         Property::always(SCOPE_ORDER, |_, state: &State| {
             regressions(state).all(|(scope, _)| state.order[usize::from(scope)] > Order::Kept)
         }),
         Property::always(REGRESSION_SHOWS, |_, state: &State| {
-            regressions(state).all(|(scope, first)| {
-                !first || state.order[usize::from(scope)] == Order::Regresses
-            })
+            regressions(state)
+                .all(|(scope, first)| !first || state.order[usize::from(scope)] == Order::Regresses)
         }),
         Property::always(WITHIN_BUDGET, |_, state: &State| {
             all_rows(state, |_, delivery| delivery.made <= MAXIMUM_ATTEMPTS)
@@ -138,7 +139,9 @@ fn always() -> Vec<Property<Protocol>> {
                     })
             })
         }),
-        Property::always(CLAIM_AUTHORITY, |_, state: &State| !state.evidence.claimed_retired),
+        Property::always(CLAIM_AUTHORITY, |_, state: &State| {
+            !state.evidence.claimed_retired
+        }),
         Property::always(APPEND_AUTHORITY, |_, state: &State| {
             !state.evidence.appended_retired
         }),
@@ -146,11 +149,11 @@ fn always() -> Vec<Property<Protocol>> {
             state.admission.0 != WriteAdmissionState::Frozen || !writing(state)
         }),
         Property::always(SCAN_FINDS, |protocol: &Protocol, state: &State| {
-            let found = protocol.scan(state);
-            (0..state.deliveries.len())
-                .map(crate::state::small)
-                .filter(|&delivery| protocol.eligible(state, delivery))
-                .all(|delivery| found.contains(&delivery))
+            let eligible = |delivery: &u8| protocol.eligible(state, *delivery);
+            protocol.scan(state).iter().any(eligible)
+                || !(0..state.deliveries.len())
+                    .map(small)
+                    .any(|delivery| eligible(&delivery))
         }),
         Property::always(ACCOUNTED, |protocol: &Protocol, state: &State| {
             let mut actions = Vec::new();
@@ -159,10 +162,9 @@ fn always() -> Vec<Property<Protocol>> {
                 || !actions.into_iter().all(optional)
                 || all_rows(state, |_, delivery| {
                     !delivery.current
-                        || matches!(
-                            delivery.row,
-                            Row::Recorded | Row::Skipped | Row::Exhausted | Row::Hold
-                        )
+                        || matches!(delivery.row, Row::Recorded | Row::Skipped)
+                        || unresolved(delivery)
+                        || waits_for_operator(state, delivery)
                 })
         }),
     ]
@@ -178,7 +180,9 @@ fn sometimes() -> Vec<Property<Protocol>> {
                     .any(|earlier| earlier == event)
             })
         }),
-        Property::sometimes(REGRESSION, |_, state: &State| regressions(state).next().is_some()),
+        Property::sometimes(REGRESSION, |_, state: &State| {
+            regressions(state).next().is_some()
+        }),
         Property::sometimes(LATE_AFTER_RECLAIM, |_, state: &State| {
             state.attempts.iter().enumerate().any(|(index, attempt)| {
                 let delivery = &state.deliveries[usize::from(attempt.delivery)];
@@ -234,10 +238,13 @@ fn sometimes() -> Vec<Property<Protocol>> {
                 .iter()
                 .any(|event| event.append == Append::Committed(Epoch::Cdc))
         }),
+        Property::sometimes(LATE_COMMIT_CLAIMED, |_, state: &State| {
+            (0..state.order.len()).any(|scope| claimed_in(state, scope) > 1)
+        }),
         Property::sometimes(LATE_COMMIT_RECORDED, |_, state: &State| {
             state.order.contains(&Order::Regresses)
                 && !all_rows(state, |index, delivery| {
-                    let event = state.event_of(crate::state::small(index));
+                    let event = state.event_of(small(index));
                     event.sequence > 0 || delivery.row != Row::Recorded
                 })
         }),
@@ -265,6 +272,32 @@ fn all_rows(state: &State, holds: impl Fn(usize, &Delivery) -> bool) -> bool {
         .iter()
         .enumerate()
         .all(|(index, delivery)| holds(index, delivery))
+}
+
+/// What the unresolved count shows and an operator has to end.
+fn unresolved(delivery: &Delivery) -> bool {
+    matches!(delivery.row, Row::Exhausted | Row::Hold)
+}
+
+/// Whether a smaller sequence of the scope stands unresolved before the delivery.
+fn waits_for_operator(state: &State, delivery: &Delivery) -> bool {
+    let event = &state.events[usize::from(delivery.event)];
+    state.deliveries.iter().any(|other| {
+        let earlier = &state.events[usize::from(other.event)];
+        other.current
+            && unresolved(other)
+            && earlier.scope == event.scope
+            && earlier.sequence < event.sequence
+    })
+}
+
+fn claimed_in(state: &State, scope: usize) -> usize {
+    let claimed = |delivery: &&Delivery| {
+        usize::from(state.events[usize::from(delivery.event)].scope) == scope
+            && delivery.current
+            && matches!(delivery.row, Row::Claimed { .. })
+    };
+    state.deliveries.iter().filter(claimed).count()
 }
 
 fn published(state: &State, event: u8) -> bool {
@@ -304,9 +337,7 @@ fn recording(state: &State, holds: impl Fn(&Delivery, u8) -> bool) -> bool {
 
 fn exhausted(state: &State, certainty: AcceptanceCertainty) -> bool {
     state.deliveries.iter().any(|delivery| {
-        delivery.row == Row::Exhausted
-            && delivery.made > 0
-            && delivery.certainty == Some(certainty)
+        delivery.row == Row::Exhausted && delivery.made > 0 && delivery.certainty == Some(certainty)
     })
 }
 

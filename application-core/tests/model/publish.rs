@@ -48,10 +48,9 @@ impl Protocol {
     pub(crate) fn offer_broker(&self, state: &State, actions: &mut Vec<Action>) {
         for index in 0..state.attempts.len() {
             let attempt = small(index);
-            let awaited = state
-                .tasks
-                .iter()
-                .any(|task| matches!(task, Task::Waiting { attempt: held, .. } if *held == attempt));
+            let awaited = state.tasks.iter().any(
+                |task| matches!(task, Task::Waiting { attempt: held, .. } if *held == attempt),
+            );
             match state.attempts[index].wire {
                 Wire::InFlight => {
                     actions.push(Action::Accept(attempt));

@@ -2,16 +2,19 @@
 //!
 //! Invariant: a pause moves the fake's clock and nothing else, so no case waits for real time.
 
-use super::state::Delivery;
+use super::state::{Delivery, count};
 use super::{FakeInbox, FakeOutbox, FakeStore, FakeTransactions, FakeWriteTransaction};
 use crate::Cause;
-use crate::conformance::outbox::{DeliveryRow, ObservationRow, OutboxHarness, WindowHarness};
+use crate::conformance::outbox::{
+    ControlHarness, DeliveryRow, ObservationRow, OutboxHarness, WindowHarness,
+};
 use crate::ports::{
-    OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort, OutboxWindowPort,
-    TransactionResourcePort,
+    ClaimFencePort, OutboxAttemptObservationPort, OutboxCapacityPort, OutboxDeliveryPort,
+    OutboxDispositionPort, OutboxQueryPort, OutboxRetentionPort, OutboxWindowPort,
+    PublicationAuthorityPort, TransactionResourcePort,
 };
 use domain_core::delivery::{DeliveryState, DeliveryStateName, DispatchAuthority};
-use domain_core::identity::{DeliveryGeneration, EventId, PublicationEpoch};
+use domain_core::identity::EventId;
 use domain_core::instant::DatabaseInstant;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -92,25 +95,28 @@ impl OutboxHarness for FakeStore {
     }
 
     async fn journal(&self, event: &EventId) -> Vec<ObservationRow> {
-        let state = self.state();
-        state.journal.get(event).cloned().unwrap_or_default()
+        let mut rows = self.state().journal.get(event).cloned().unwrap_or_default();
+        rows.sort_by_key(|row| (row.generation, row.sequence));
+        rows
     }
 
     async fn activate_epoch(&self, authority: Option<DispatchAuthority>) {
         let mut state = self.state();
-        state.active = authority;
-        if authority.is_some() {
-            let next = state.last_epoch.value() + 1;
-            state.last_epoch = PublicationEpoch::new(next).expect("epoch");
+        state.retire_active();
+        if let Some(authority) = authority {
+            let prepared = state.prepare_epoch(authority);
+            state.activate(prepared.epoch);
         }
     }
 
     async fn force_state(&self, event: &EventId, forced: DeliveryStateName) {
         let mut state = self.state();
+        let now = state.now;
         let delivery = state.deliveries.get_mut(event).expect("delivery");
         delivery.state = without_claim(forced);
         delivery.open_attempt = None;
         delivery.row_version += 1;
+        delivery.ended_at = (forced != DeliveryStateName::Ready).then_some(now);
     }
 
     async fn pause(&self) {
@@ -147,7 +153,7 @@ fn without_claim(name: DeliveryStateName) -> DeliveryState {
 
 fn row(delivery: &Delivery) -> DeliveryRow {
     DeliveryRow {
-        generation: DeliveryGeneration::FIRST,
+        generation: delivery.generation,
         state: delivery.state.name(),
         claim_count: delivery.claim_count,
         attempt_count: delivery.attempt_count,
@@ -179,5 +185,40 @@ fn row(delivery: &Delivery) -> DeliveryRow {
 impl WindowHarness for FakeStore {
     fn windows(&self) -> Arc<dyn OutboxWindowPort> {
         Arc::new(self.clone())
+    }
+}
+
+impl ControlHarness for FakeStore {
+    fn dispositions(&self) -> Arc<dyn OutboxDispositionPort> {
+        Arc::new(self.clone())
+    }
+
+    fn fences(&self) -> Arc<dyn ClaimFencePort> {
+        Arc::new(self.clone())
+    }
+
+    fn authority(&self) -> Arc<dyn PublicationAuthorityPort> {
+        Arc::new(self.clone())
+    }
+
+    fn retention(&self) -> Arc<dyn OutboxRetentionPort> {
+        Arc::new(self.clone())
+    }
+
+    fn capacity(&self) -> Arc<dyn OutboxCapacityPort> {
+        Arc::new(self.clone())
+    }
+
+    fn ungated_transactions(&self) -> Arc<FakeTransactions> {
+        Arc::new(self.ungated_transactions())
+    }
+
+    async fn audit_rows(&self, event: &EventId) -> u64 {
+        let state = self.state();
+        count(state.dispositions.get(event).map_or(0, Vec::len))
+    }
+
+    async fn authority_audit_rows(&self) -> u64 {
+        count(self.state().authority_audit.len())
     }
 }

@@ -7,11 +7,15 @@
 //! Invariant: one writer at a time; a write transaction works on a copy that replaces the store's
 //! state at the commit, or is dropped.
 
+mod authority;
+mod disposition;
+mod fence;
 mod harness;
 mod lock;
 mod relay;
 mod state;
 mod transaction;
+mod upkeep;
 mod window;
 
 #[cfg(test)]
@@ -60,7 +64,18 @@ impl FakeStore {
 
     /// The business side's transactions.
     pub fn transactions(&self) -> FakeTransactions {
-        FakeTransactions(self.clone())
+        FakeTransactions {
+            store: self.clone(),
+            gated: true,
+        }
+    }
+
+    /// Write transactions that a freeze does not stop.
+    pub fn ungated_transactions(&self) -> FakeTransactions {
+        FakeTransactions {
+            store: self.clone(),
+            gated: false,
+        }
     }
 
     /// The append port.

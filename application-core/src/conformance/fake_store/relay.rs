@@ -123,7 +123,7 @@ impl State {
         request: &ClaimRequest,
         share: PartitionShare,
     ) -> Option<EventId> {
-        if self.active != Some(DispatchAuthority::PollingV2) {
+        if !self.polls() {
             return None;
         }
         self.deliveries
@@ -138,6 +138,7 @@ impl State {
                     && (share.first()..=share.last())
                         .contains(&event.partition_key.digest().as_bytes()[0])
                     && unknown(event, &request.known).is_none()
+                    && !self.is_fenced(event)
                     && !(event.ordering_required && self.is_blocked(event))
             })
             .map(|(event_id, _)| {
@@ -158,6 +159,12 @@ impl State {
             owner: request.owner.clone(),
             until: self.now.plus(request.lease),
         }
+    }
+
+    /// Whether a polling epoch is ACTIVE.
+    pub(super) fn polls(&self) -> bool {
+        self.active_epoch()
+            .is_some_and(|epoch| epoch.authority == DispatchAuthority::PollingV2)
     }
 
     /// Whether a smaller event of the scope is unresolved.
@@ -212,13 +219,14 @@ impl State {
             .map_err(|illegal| ClaimError::Unavailable(Box::new(illegal)))?;
         let outcome = match spent {
             Some(reason) => {
-                if self.had_indeterminate(&event_id) {
+                delivery.ended_at = Some(self.now);
+                if self.had_indeterminate(&event_id, delivery.generation) {
                     delivery.last_certainty = Some(AcceptanceCertainty::Indeterminate);
                 }
                 delivery.last_failure = Some(reason.failure());
                 ClaimOutcome::BudgetSpent {
                     event_id: event_id.clone(),
-                    generation: DeliveryGeneration::FIRST,
+                    generation: delivery.generation,
                     reason,
                 }
             }
@@ -237,7 +245,7 @@ impl State {
     ) -> ClaimedDelivery {
         let attempt = AttemptIdentity {
             event_id: event_id.clone(),
-            generation: DeliveryGeneration::FIRST,
+            generation: delivery.generation,
             attempt_id: request.attempt_id.clone(),
             claim_token: request.token,
         };
@@ -262,7 +270,7 @@ impl State {
         }
     }
 
-    fn close_abandoned(&mut self, open: &AttemptIdentity) {
+    pub(super) fn close_abandoned(&mut self, open: &AttemptIdentity) {
         let admitted = self.journal[&open.event_id]
             .iter()
             .find(|row| {
@@ -280,11 +288,12 @@ impl State {
         }
     }
 
-    /// Whether an attempt of the event ended INDETERMINATE.
-    fn had_indeterminate(&self, event_id: &EventId) -> bool {
+    /// Whether an attempt of the generation ended INDETERMINATE.
+    fn had_indeterminate(&self, event_id: &EventId, generation: DeliveryGeneration) -> bool {
         self.journal.get(event_id).is_some_and(|rows| {
             rows.iter().any(|row| {
-                row.observation == ObservationType::OutcomeObserved
+                row.generation == generation
+                    && row.observation == ObservationType::OutcomeObserved
                     && row.certainty == Some(AcceptanceCertainty::Indeterminate)
             })
         })
@@ -292,7 +301,8 @@ impl State {
 
     pub(super) fn record(&mut self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
         let now = self.now;
-        let had_indeterminate = self.had_indeterminate(&record.attempt.event_id);
+        let had_indeterminate =
+            self.had_indeterminate(&record.attempt.event_id, record.attempt.generation);
         let holder = Holder {
             token: record.attempt.claim_token,
             owner: record.owner.clone(),
@@ -323,6 +333,9 @@ impl State {
         delivery.state = next;
         delivery.open_attempt = None;
         delivery.row_version += 1;
+        if !matches!(delivery.state, DeliveryState::RetryWait { .. }) {
+            delivery.ended_at = Some(now);
+        }
         let exhausted = delivery.state == DeliveryState::Exhausted;
         let certainty = record.outcome.certainty();
         delivery.last_certainty = Some(certainty.when_exhausted(exhausted && had_indeterminate));
@@ -387,6 +400,10 @@ impl State {
             return RecordedAttempt::Unknown;
         };
         let delivery = &self.deliveries[event_id];
+        let generation = rows
+            .iter()
+            .find(|row| row.attempt_id == *attempt_id)
+            .map_or(delivery.generation, |row| row.generation);
         let outcome = rows.iter().find(|row| {
             row.attempt_id == *attempt_id && row.observation == ObservationType::OutcomeObserved
         });
@@ -394,7 +411,7 @@ impl State {
             return if outcome.failure_class == Some(FailureClass::AttemptAbandoned) {
                 RecordedAttempt::Lost
             } else {
-                RecordedAttempt::Closed(delivery.state.name())
+                RecordedAttempt::Closed(delivery.state_of(generation))
             };
         }
         match (&delivery.state, &delivery.open_attempt) {

@@ -5,14 +5,15 @@
 use crate::conformance::outbox::{ObservationRow, ObservationType};
 use crate::event::{EventIdentities, StoredOutboxEvent, ValidatedIntegrationEvent};
 use crate::ports::{
-    AppendError, AppendPolicy, AppendReceipt, AttemptIdentity, DeliverySummary, InboxDecision,
-    LatePublicationObservation, OutboxCounts,
+    AppendError, AppendPolicy, AppendReceipt, AttemptIdentity, DeliverySummary, EpochRecord,
+    FenceScope, InboxDecision, LatePublicationObservation, OutboxCounts,
 };
-use domain_core::delivery::{DeliveryState, DispatchAuthority};
+use domain_core::authority::{EpochState, WriteAdmission, WriteAdmissionState};
+use domain_core::delivery::{DeliveryState, DeliveryStateName, DispatchAuthority};
 use domain_core::hashing::{PartitionKey, Sha256Digest};
 use domain_core::identity::{
     AggregateOrder, ConsumerId, DeliveryGeneration, DestinationBindingRevision, EventId,
-    ProducerGeneration, PublicationEpoch, TenantScope, TransactionResourceId, WorkerId,
+    ProducerGeneration, PublicationEpoch, RowVersion, TenantScope, TransactionResourceId, WorkerId,
 };
 use domain_core::instant::{DatabaseInstant, OccurredAt};
 use domain_core::publication::{
@@ -23,9 +24,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One delivery; the fake knows first generations only.
+/// The CURRENT delivery of an event.
 #[derive(Clone)]
 pub(super) struct Delivery {
+    pub(super) generation: DeliveryGeneration,
+    /// Where the superseded generations stand, the first one first.
+    pub(super) superseded: Vec<DeliveryStateName>,
     pub(super) state: DeliveryState,
     pub(super) claim_count: u32,
     pub(super) attempt_count: u32,
@@ -35,6 +39,8 @@ pub(super) struct Delivery {
     pub(super) provider_generation: Option<ProducerGeneration>,
     pub(super) record_reference: Option<ProviderRecordReference>,
     pub(super) recorded_at: Option<DatabaseInstant>,
+    /// When its automation ended.
+    pub(super) ended_at: Option<DatabaseInstant>,
     pub(super) row_version: i64,
     pub(super) created_at: DatabaseInstant,
     pub(super) deadline: DatabaseInstant,
@@ -101,8 +107,14 @@ pub(super) struct State {
     pub(super) now: DatabaseInstant,
     pub(super) policy: AppendPolicy,
     pub(super) resource: TransactionResourceId,
-    pub(super) last_epoch: PublicationEpoch,
-    pub(super) active: Option<DispatchAuthority>,
+    pub(super) epochs: BTreeMap<PublicationEpoch, EpochRecord>,
+    pub(super) admission: WriteAdmission,
+    pub(super) fences: BTreeSet<FenceScope>,
+    pub(super) legal_holds: BTreeSet<EventId>,
+    /// The dispositions of each event; a compensation names its event.
+    pub(super) dispositions: BTreeMap<EventId, Vec<Option<EventId>>>,
+    /// What was done to fences, authority, admission and legal holds.
+    pub(super) authority_audit: Vec<&'static str>,
     pub(super) business: BTreeSet<String>,
     pub(super) events: BTreeMap<EventId, Arc<StoredOutboxEvent>>,
     pub(super) deliveries: BTreeMap<EventId, Delivery>,
@@ -122,8 +134,23 @@ impl State {
             now: DatabaseInstant::from_epoch_micros(1_785_215_430_000_000),
             policy,
             resource: TransactionResourceId::parse(resource).expect("32 hexadecimal digits"),
-            last_epoch: PublicationEpoch::FIRST,
-            active: Some(DispatchAuthority::PollingV2),
+            epochs: BTreeMap::from([(
+                PublicationEpoch::FIRST,
+                EpochRecord {
+                    epoch: PublicationEpoch::FIRST,
+                    authority: DispatchAuthority::PollingV2,
+                    state: EpochState::Active,
+                    row_version: RowVersion::FIRST,
+                },
+            )]),
+            admission: WriteAdmission {
+                state: WriteAdmissionState::Open,
+                generation: 1,
+            },
+            fences: BTreeSet::new(),
+            legal_holds: BTreeSet::new(),
+            dispositions: BTreeMap::new(),
+            authority_audit: Vec::new(),
             business: BTreeSet::new(),
             events: BTreeMap::new(),
             deliveries: BTreeMap::new(),
@@ -139,7 +166,10 @@ impl State {
     ) -> Result<AppendReceipt, AppendError> {
         let identities = event.identities();
         let event_id = identities.event_id.clone();
-        let Some(authority) = self.active else {
+        let Some(EpochRecord {
+            epoch, authority, ..
+        }) = self.active_epoch().cloned()
+        else {
             return Err(AppendError::NoActiveEpoch);
         };
         if self.events.contains_key(&event_id) {
@@ -170,22 +200,29 @@ impl State {
             trace: event.trace().cloned(),
             envelope: event.envelope().to_vec(),
             envelope_sha256: event.envelope_sha256(),
-            publication_epoch: self.last_epoch,
+            publication_epoch: epoch,
             dispatch_authority: authority,
             transaction_resource: self.resource.clone(),
             created_at: self.now,
         };
         if authority == DispatchAuthority::PollingV2 {
             let deadline = self.now.plus(self.policy.initial_age(event));
-            let delivery = Delivery::ready(self.now, deadline);
+            let delivery = Delivery::ready(DeliveryGeneration::FIRST, self.now, deadline);
             self.deliveries.insert(event_id.clone(), delivery);
         }
         self.events.insert(event_id, Arc::new(stored));
         Ok(AppendReceipt {
-            epoch: self.last_epoch,
+            epoch,
             authority,
             resource: self.resource.clone(),
         })
+    }
+
+    /// The ACTIVE epoch.
+    pub(super) fn active_epoch(&self) -> Option<&EpochRecord> {
+        self.epochs
+            .values()
+            .find(|epoch| epoch.state == EpochState::Active)
     }
 
     pub(super) fn receive(
@@ -221,11 +258,15 @@ impl State {
         let there = rows.iter().any(|row| {
             row.attempt_id == attempt.attempt_id && row.observation == observed.observation
         });
+        let of_generation = rows
+            .iter()
+            .filter(|row| row.generation == attempt.generation)
+            .count();
         if !there {
             rows.push(ObservationRow {
                 generation: attempt.generation,
                 attempt_id: attempt.attempt_id.clone(),
-                sequence: i64::try_from(rows.len()).expect("a short journal") + 1,
+                sequence: i64::try_from(of_generation).expect("a short journal") + 1,
                 observation: observed.observation,
                 claim_token_digest: attempt.claim_token.digest(),
                 producer_generation: producer_generation.clone(),
@@ -286,7 +327,7 @@ impl State {
             event_id: event_id.clone(),
             contract_id: event.identities.contract_id.clone(),
             envelope_sha256: event.envelope_sha256,
-            generation: DeliveryGeneration::FIRST,
+            generation: delivery.generation,
             state: delivery.state.name(),
             claim_count: delivery.claim_count,
             attempt_count: delivery.attempt_count,
@@ -301,8 +342,14 @@ impl State {
 }
 
 impl Delivery {
-    fn ready(created_at: DatabaseInstant, deadline: DatabaseInstant) -> Self {
+    pub(super) fn ready(
+        generation: DeliveryGeneration,
+        created_at: DatabaseInstant,
+        deadline: DatabaseInstant,
+    ) -> Self {
         Self {
+            generation,
+            superseded: Vec::new(),
             state: DeliveryState::Ready,
             claim_count: 0,
             attempt_count: 0,
@@ -312,11 +359,21 @@ impl Delivery {
             provider_generation: None,
             record_reference: None,
             recorded_at: None,
+            ended_at: None,
             row_version: 1,
             created_at,
             deadline,
             open_attempt: None,
         }
+    }
+
+    /// Where one of the event's generations stands.
+    pub(super) fn state_of(&self, generation: DeliveryGeneration) -> DeliveryStateName {
+        self.superseded
+            .iter()
+            .zip(1..)
+            .find(|(_, number)| *number == generation.value())
+            .map_or(self.state.name(), |(state, _)| *state)
     }
 
     /// Who holds the row.
@@ -328,6 +385,6 @@ impl Delivery {
     }
 }
 
-fn count(length: usize) -> u64 {
+pub(super) fn count(length: usize) -> u64 {
     u64::try_from(length).expect("a length fits 64 bits")
 }

@@ -7,6 +7,11 @@ crate::outbox_suite!(
     FakeStore
 );
 
+crate::outbox_control_suite!(
+    #[tokio::test]
+    FakeStore
+);
+
 /// The same cases, each claim and outcome through the window card's port.
 mod through_window {
     use super::FakeStore;

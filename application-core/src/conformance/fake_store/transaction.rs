@@ -11,6 +11,7 @@ use crate::ports::{
     OutboxAppendPort, OutboxCounts, OutboxQueryPort, QueryError, ResourceError, TransactionError,
     TransactionPort, TransactionResourcePort, TxFuture, WriteTransaction,
 };
+use domain_core::authority::WriteAdmissionState;
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{ConsumerId, EventId, TransactionResourceId};
 use std::ops::Bound;
@@ -24,7 +25,11 @@ pub struct FakeWriteTransaction {
 
 /// Runs write transactions.
 #[derive(Clone)]
-pub struct FakeTransactions(pub(super) FakeStore);
+pub struct FakeTransactions {
+    pub(super) store: FakeStore,
+    /// Whether a freeze stops them.
+    pub(super) gated: bool,
+}
 
 /// Appends.
 #[derive(Clone)]
@@ -75,12 +80,16 @@ impl TransactionPort for FakeTransactions {
         E: std::error::Error + Send + 'static,
         W: for<'t> FnOnce(&'t mut Self::Tx) -> TxFuture<'t, T, E> + Send + 'a,
     {
-        let mut tx = self.0.begin().await;
+        let mut tx = self.store.begin().await;
+        let admission = tx.state.admission.state;
+        if self.gated && admission != WriteAdmissionState::Open {
+            return Err(TransactionError::NotAdmitted(admission));
+        }
         let value = work(&mut tx).await.map_err(TransactionError::Work)?;
         if tx.rollback_only {
             return Err(TransactionError::RollbackOnly);
         }
-        self.0.commit(tx);
+        self.store.commit(tx);
         Ok(value)
     }
 }
@@ -156,7 +165,7 @@ macro_rules! names_its_store {
 }
 names_its_store!(
     FakeStore => |store| store,
-    FakeTransactions => |port| &port.0,
+    FakeTransactions => |port| &port.store,
     FakeOutbox => |port| &port.0,
     FakeInbox => |port| &port.0,
 );

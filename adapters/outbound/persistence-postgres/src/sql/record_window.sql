@@ -1,46 +1,52 @@
--- Tx C of a batch, its rows locked: for each record the valid-lease CAS of requirement 004 §18.6
--- and its attempt's outcome in the journal, as `record_outcome.sql` does for one. A place that does
--- not come back is a record whose claim lapsed or is another worker's; it touches no other.
+-- Tx C of a batch. Each row is waited for and locked by key, in the order asked; then, by the clock
+-- after the lock, each record has the valid-lease CAS of requirement 004 §18.6 and its attempt's
+-- outcome in the journal, as `record_outcome.sql` does for one. A place that does not come back is
+-- a record whose claim lapsed or is another worker's; it touches no other.
 --
--- Rows are found by key once and updated by address; the locks keep the addresses.
+-- Rows are found by key once and updated by address. `live` counts what should have been moved: a
+-- row that a renewal moved while it was waited for has an address that this statement cannot see,
+-- and asks for another turn.
 --
 -- Arrays, one place a record: $1 event ids, $2 generations, $3 tokens, $4 owners, $5 new states,
 -- $6 retry delays in microseconds, $7 certainties, $8 dispositions, $9 failure classes, $10 failure
 -- stages, $11 producer generations, $12 record references, $13 acknowledgements in epoch
 -- microseconds, $14 attempt ids, $15 token digests, $16 binding revisions.
-WITH asked AS MATERIALIZED (
-    SELECT asked.*, d.address
+WITH locked AS MATERIALIZED (
+    SELECT given.*, d.address, d.claim_until
       FROM unnest(
         $1::text[], $2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::text[],
         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::text[],
         $15::bytea[], $16::text[]
-      ) WITH ORDINALITY AS asked (
+      ) WITH ORDINALITY AS given (
         event_id, generation, token, owner, state, delay, certainty, disposition, failure_class,
         failure_stage, producer_generation, record_reference, acknowledged, attempt_id,
         token_digest, binding_revision, place
       )
      CROSS JOIN LATERAL (
-        SELECT d.ctid AS address
+        SELECT d.ctid AS address, d.claim_until
           FROM outbox_delivery AS d
-         WHERE d.event_id = asked.event_id
-           AND d.delivery_generation = asked.generation
+         WHERE d.event_id = given.event_id
+           AND d.delivery_generation = given.generation
            AND d.authority_status = 'CURRENT'
            AND d.state = 'CLAIMED'
-           AND d.claim_token = asked.token
-           AND d.claim_owner = asked.owner
-           AND d.claim_until > clock_timestamp()
-         OFFSET 0
+           AND d.claim_token = given.token
+           AND d.claim_owner = given.owner
+           FOR UPDATE OF d
      ) AS d
+), asked AS MATERIALIZED (
+    SELECT locked.*
+      FROM locked
      CROSS JOIN LATERAL (
         SELECT 1
           FROM outbox_delivery_attempt_observation AS admitted
-         WHERE admitted.publication_attempt_id = asked.attempt_id
+         WHERE admitted.publication_attempt_id = locked.attempt_id
            AND admitted.observation_type = 'ATTEMPT_ADMITTED'
-           AND admitted.event_id = asked.event_id
-           AND admitted.delivery_generation = asked.generation
-           AND admitted.claim_token_digest = asked.token_digest
+           AND admitted.event_id = locked.event_id
+           AND admitted.delivery_generation = locked.generation
+           AND admitted.claim_token_digest = locked.token_digest
          OFFSET 0
      ) AS admitted
+     WHERE locked.claim_until > clock_timestamp()
 ), moved AS (
     UPDATE outbox_delivery AS d
        SET state = asked.state,
@@ -98,5 +104,7 @@ WITH asked AS MATERIALIZED (
       FROM moved
     RETURNING 1
 )
-SELECT moved.place, (SELECT count(*) FROM observed) AS observed
+SELECT coalesce(array_agg(moved.place), '{}') AS places,
+       (SELECT count(*) FROM observed) AS observed,
+       (SELECT count(*) FROM asked) AS live
   FROM moved

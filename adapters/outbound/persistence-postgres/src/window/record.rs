@@ -43,14 +43,18 @@ impl PostgresWindows {
         &self,
         records: &[OutcomeRecord],
     ) -> Result<Vec<RecordOutcome>, RecordError> {
+        let key = |place: usize| {
+            let attempt = &records[place].attempt;
+            (
+                attempt.event_id.as_str(),
+                attempt.generation,
+                attempt.claim_token.as_bytes(),
+            )
+        };
         let mut order: Vec<usize> = (0..records.len()).collect();
-        order.sort_by(|a, b| {
-            let key = |place: usize| {
-                let attempt = &records[place].attempt;
-                (attempt.event_id.as_str(), attempt.generation)
-            };
-            key(*a).cmp(&key(*b))
-        });
+        order.sort_by_key(|place| key(*place));
+        // A claim ends once; whoever asks again in the same breath is stale.
+        order.dedup_by_key(|place| key(*place));
         let mut outcomes = vec![RecordOutcome::Stale; records.len()];
         let mut batches = vec![order];
         // A record that cannot even be held stops nobody else; the others are recorded first.
@@ -164,11 +168,6 @@ async fn statements(
         .iter()
         .map(|one| one.attempt.generation.value())
         .collect();
-    sqlx::query(include_str!("../sql/lock_window.sql"))
-        .bind(&events)
-        .bind(&generations)
-        .fetch_one(&mut *connection)
-        .await?;
     let tokens: Vec<&[u8]> = records
         .iter()
         .map(|one| &one.attempt.claim_token.as_bytes()[..])
@@ -207,7 +206,7 @@ async fn statements(
         .iter()
         .map(|one| micros(one.decision.delay()))
         .collect();
-    let rows = sqlx::query(include_str!("../sql/record_window.sql"))
+    let row = sqlx::query(include_str!("../sql/record_window.sql"))
         .bind(&events)
         .bind(&generations)
         .bind(tokens)
@@ -224,19 +223,24 @@ async fn statements(
         .bind(column(|one| one.attempt.attempt_id.as_str()))
         .bind(digests)
         .bind(column(|one| one.binding_revision.as_str()))
-        .fetch_all(connection)
+        .fetch_one(connection)
         .await?;
-    let mut recorded = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let (place, observed): (i64, i64) = (row.try_get("place")?, row.try_get("observed")?);
-        // What must be inserted is counted.
-        if usize::try_from(observed) != Ok(rows.len()) {
-            return Err(DatabaseFault::RowCount);
-        }
-        let place = usize::try_from(place)
-            .ok()
-            .and_then(|place| place.checked_sub(1));
-        recorded.push(place.ok_or(DatabaseFault::RowCount)?);
+    let places: Vec<i64> = row.try_get("places")?;
+    let (observed, live): (i64, i64) = (row.try_get("observed")?, row.try_get("live")?);
+    // What must be inserted is counted.
+    if usize::try_from(observed) != Ok(places.len()) {
+        return Err(DatabaseFault::RowCount);
     }
-    Ok(recorded)
+    if usize::try_from(live) != Ok(places.len()) {
+        return Err(DatabaseFault::Moved);
+    }
+    places
+        .into_iter()
+        .map(|place| {
+            usize::try_from(place)
+                .ok()
+                .and_then(|place| place.checked_sub(1))
+                .ok_or(DatabaseFault::RowCount)
+        })
+        .collect()
 }

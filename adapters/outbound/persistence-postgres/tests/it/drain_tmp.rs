@@ -48,8 +48,9 @@ async fn drain() {
         holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM outbox_event LIMIT 1").await.expect("held");
     }
     let sync = if var("SYNC", 1) == 1 { "synchronous_commit=on" } else { "synchronous_commit=off" };
-    let store = place.bare_store(&[sync]).await;
+    let since: String = sqlx::query_scalar("SELECT clock_timestamp()::text").fetch_one(&mut session).await.expect("now");
     let done = Arc::new(AtomicUsize::new(0));
+    let store = place.bare_store(&[sync]).await;
     let claim_us = Arc::new(AtomicUsize::new(0));
     let record_us = Arc::new(AtomicUsize::new(0));
     let windows = Arc::new(AtomicUsize::new(0));
@@ -75,6 +76,10 @@ async fn drain() {
         })
     }).collect();
     for task in tasks { task.await.expect("worker"); }
+    let pids: Vec<i32> = sqlx::query_scalar("SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND backend_start > $2::timestamptz").bind(place.name()).bind(&since).fetch_all(place.pool()).await.expect("pids");
+    let ticks: u64 = pids.iter().map(|pid| { let s = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default(); let f: Vec<&str> = s.rsplit(')').next().unwrap_or("").split_whitespace().collect(); f[11].parse::<u64>().unwrap_or(0) + f[12].parse::<u64>().unwrap_or(0) }).sum::<u64>() - 0;
+    let own = { let s = std::fs::read_to_string("/proc/self/stat").unwrap_or_default(); let f: Vec<&str> = s.rsplit(')').next().unwrap_or("").split_whitespace().collect(); f[11].parse::<u64>().unwrap_or(0) + f[12].parse::<u64>().unwrap_or(0) };
+    println!("CPU us/event: backends {:.1} own {:.1}", ticks as f64 * 10000.0 / done.load(Ordering::Relaxed) as f64, own as f64 * 10000.0 / done.load(Ordering::Relaxed) as f64);
     let s = began.elapsed().as_secs_f64();
     let d = done.load(Ordering::Relaxed);
     println!("DRAIN scopes {scopes} total {d} in {s:.2} s = {:.0}/s; windows {} avg {:.0}; per event claim {:.1} us record {:.1} us (worker time)",

@@ -12,6 +12,11 @@ crate::outbox_control_suite!(
     FakeStore
 );
 
+crate::outbox_window_suite!(
+    #[tokio::test]
+    FakeStore
+);
+
 /// The same cases, each claim and outcome through the window card's port.
 mod through_window {
     use super::FakeStore;

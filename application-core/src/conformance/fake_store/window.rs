@@ -8,6 +8,7 @@ use crate::ports::{
     RecordOutcome, SpentDelivery, WindowClaim, WindowRequest,
 };
 use domain_core::delivery::DeliveryState;
+use domain_core::publication::RelayDecision;
 use std::sync::Arc;
 
 #[async_trait::async_trait]
@@ -69,7 +70,14 @@ impl OutboxWindowPort for FakeStore {
         let mut tx = self.begin().await;
         let mut outcomes = Vec::with_capacity(records.len());
         for record in records {
-            outcomes.push(tx.state.record(record)?);
+            let outcome = match tx.state.record(record) {
+                Err(_) => tx.state.record(&OutcomeRecord {
+                    decision: RelayDecision::Hold,
+                    ..record.clone()
+                }),
+                answered => answered,
+            };
+            outcomes.push(outcome?);
         }
         self.commit(tx);
         Ok(outcomes)

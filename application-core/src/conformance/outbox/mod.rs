@@ -37,6 +37,7 @@ pub mod round_trip;
 mod through_window;
 pub mod transaction;
 mod transitions;
+pub mod window;
 
 pub use control::ControlHarness;
 pub use harness::{
@@ -239,6 +240,35 @@ macro_rules! outbox_control_suite {
                 superseded_generations_go_with_the_current_one,
                 a_batch_is_bounded,
                 a_sample_counts_what_is_unresolved,
+            }
+        }
+    };
+}
+
+/// Instantiates every case for one harness with the window card's port ([`WindowHarness`] and
+/// [`ControlHarness`]) under the given test attribute.
+#[macro_export]
+macro_rules! outbox_window_suite {
+    (#[$attribute:meta] $harness:ident) => {
+        $crate::outbox_cases! {
+            #[$attribute] $harness
+            window {
+                a_window_claims_the_heads_of_many_scopes,
+                a_window_takes_one_row_of_a_scope,
+                a_window_takes_many_reorder_tolerant_events,
+                a_window_takes_no_more_than_its_attempts,
+                a_window_without_attempts_claims_nothing,
+                a_window_ends_spent_budgets_beside_its_claims,
+                a_lapsed_claim_has_a_window_of_its_own,
+                used_attempts_end_a_lapsed_claim_of_a_window,
+                a_window_passes_over_what_it_does_not_know,
+                concurrent_windows_are_disjoint,
+                epochs_and_fences_hold_windows_back,
+                a_windows_claim_is_renewed_and_recorded_alone,
+                outcomes_are_answered_in_the_order_given,
+                a_stale_record_touches_no_other,
+                a_refused_record_is_held_and_touches_no_other,
+                an_empty_window_records_nothing,
             }
         }
     };

@@ -208,9 +208,7 @@ impl Places {
             self.set(
                 track,
                 Progress {
-                    after: last
-                        .map(|found| found.head.place.clone())
-                        .or(before.after),
+                    after: last.map(|found| found.head.place.clone()).or(before.after),
                     nothing_so_far: before.nothing_so_far && last.is_none(),
                 },
             );

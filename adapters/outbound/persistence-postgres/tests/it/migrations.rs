@@ -4,9 +4,13 @@
 //! know.
 
 use crate::place::Place;
-use application_core::ports::{ResourceError, TransactionResourcePort as _};
+use crate::sample::{acknowledged, claimed, event, request};
+use application_core::ports::{
+    OutboxDeliveryPort as _, RecordOutcome, ResourceError, TransactionResourcePort as _,
+};
 use outbound_persistence_postgres::MigrationError;
-use sqlx::Executor as _;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{Executor as _, SqlSafeStr as _};
 use std::collections::BTreeSet;
 
 /// Several processes start at once; each finds the schema up to date afterwards, with one identity.
@@ -150,5 +154,120 @@ async fn schemas_of_one_database_are_stores_of_their_own() {
     for path in paths {
         let expected = format!("search_path={}, pg_temp", one.name());
         assert_eq!(path.as_deref(), Some(expected.as_str()));
+    }
+}
+
+/// The first six migrations, as a released store has them.
+const RELEASED: [(i64, &str, &str); 6] = [
+    (
+        1,
+        "transaction resource",
+        include_str!("../../migrations/0001_transaction_resource.sql"),
+    ),
+    (
+        2,
+        "publication epoch",
+        include_str!("../../migrations/0002_publication_epoch.sql"),
+    ),
+    (
+        3,
+        "outbox event",
+        include_str!("../../migrations/0003_outbox_event.sql"),
+    ),
+    (
+        4,
+        "outbox delivery",
+        include_str!("../../migrations/0004_outbox_delivery.sql"),
+    ),
+    (
+        5,
+        "attempt observation",
+        include_str!("../../migrations/0005_attempt_observation.sql"),
+    ),
+    (
+        6,
+        "inbox consumption",
+        include_str!("../../migrations/0006_inbox_consumption.sql"),
+    ),
+];
+
+/// A store with a backlog is brought forward with everything in it, and its events go on.
+#[tokio::test]
+async fn a_released_store_is_brought_forward_with_its_backlog() {
+    let place = Place::create().await;
+    let store = place.bare_store(&[]).await;
+    let mut session = place.session().await;
+    let mut migrator = Migrator::with_migrations(
+        RELEASED
+            .into_iter()
+            .map(|(version, description, sql)| {
+                Migration::new(
+                    version,
+                    description.into(),
+                    MigrationType::Simple,
+                    sql.into_sql_str(),
+                    false,
+                )
+            })
+            .collect(),
+    );
+    migrator.dangerous_set_table_name("countersign_migration");
+    migrator
+        .run_direct(None, &mut session, false)
+        .await
+        .expect("released");
+    // Two events of one scope, written as the released build wrote them.
+    for sequence in [1, 2] {
+        let one = event(&format!("old-{sequence}"), "a", sequence);
+        let (identities, schemas) = (one.identities(), one.schemas());
+        sqlx::query(
+            "WITH event AS ( \
+                 INSERT INTO outbox_event (event_id, envelope_version, contract_id, \
+                     payload_version, logical_destination_id, destination_binding_revision, \
+                     aggregate_type, aggregate_id, aggregate_sequence, aggregate_event_index, \
+                     partition_key_text, occurred_at, tenant_scope, correlation_id, content_type, \
+                     envelope_bytes, envelope_sha256, envelope_schema_hash, payload_schema_hash, \
+                     schema_set_hash, contract_catalog_revision, ordering_required, \
+                     publication_epoch, dispatch_authority, transaction_resource_id) \
+                 SELECT $1, 1, $2, 1, $3, $4, $5, $6, $7, 0, $8, timestamp '2026-07-28', \
+                     'system', 'correlation', 'application/json', $9, $10, $11, $12, $13, $14, \
+                     true, 1, 'POLLING_V2', resource_id \
+                 FROM transaction_resource RETURNING event_id \
+             ) \
+             INSERT INTO outbox_delivery (event_id, delivery_generation, authority_status, \
+                 dispatch_profile_id, state, automatic_attempt_deadline) \
+             SELECT event_id, 1, 'CURRENT', 'p', 'READY', clock_timestamp() + interval '1 day' \
+             FROM event",
+        )
+        .bind(identities.event_id.as_str())
+        .bind(identities.contract_id.as_str())
+        .bind(identities.destination.as_str())
+        .bind(one.binding_revision().as_str())
+        .bind(identities.aggregate.aggregate_type().as_str())
+        .bind(identities.aggregate.id().as_str())
+        .bind(sequence)
+        .bind(one.partition_key().as_str())
+        .bind(one.envelope())
+        .bind(&one.envelope_sha256().as_bytes()[..])
+        .bind(&schemas.envelope_schema.as_bytes()[..])
+        .bind(&schemas.payload_schema.as_bytes()[..])
+        .bind(&schemas.schema_set.as_bytes()[..])
+        .bind(&schemas.catalog_revision.as_bytes()[..])
+        .execute(&mut session)
+        .await
+        .expect("an event of the released build");
+    }
+    store.migrate().await.expect("brought forward");
+    for (number, id) in [(1, "old-1"), (2, "old-2")] {
+        let claim = claimed(&store, &request(number)).await;
+        assert_eq!(claim.attempt.event_id.as_str(), id);
+        let recorded = store
+            .deliveries()
+            .record_outcome(&acknowledged(&claim))
+            .await;
+        assert!(
+            matches!(recorded, Ok(RecordOutcome::Recorded(_))),
+            "{recorded:?}"
+        );
     }
 }

@@ -51,6 +51,15 @@ enum Task {
         #[arg(long, hide = true, requires = "containers")]
         through_socket: bool,
     },
+    /// Measure, and write the figures to target/bench.
+    Bench {
+        /// What to measure.
+        name: lanes::bench::Bench,
+        /// Measure little, with the build that tests use: the form that CI runs. Its figures say that
+        /// the benchmark works and nothing else.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Compare the workspace with config/architecture/modules.json and scan the sources.
     Architecture,
     /// Everything that a change must pass: format, clippy, cargo-deny, tests, containers.
@@ -122,6 +131,7 @@ fn run(task: Task) -> Result<bool> {
             packages: package,
             through_socket,
         }),
+        Task::Bench { name, quick } => lanes::bench::run(name, quick),
         Task::Architecture => architecture::report(),
         Task::Ci { only } => lanes::ci::run(&only),
     }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: a reason stands until what caused it is gone; ready means that there is none.
 
-use super::StopSignal;
-use application_core::ports::{KnownRecord, OutboxDeliveryPort, UnknownReason};
+use super::{ProcessClock, StopSignal};
+use application_core::ports::{
+    KnownRecord, MonotonicClockPort as _, OutboxDeliveryPort, UnknownReason,
+};
 use domain_core::capacity::CapacityBreach;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +75,10 @@ impl Readiness {
     }
 }
 
+/// A count is repeated after so many times its own duration at the earliest: a large backlog is
+/// counted less often, so that counting it takes a small part of the store's time.
+const RESPITE: u32 = 20;
+
 /// Counts rows that this process cannot send, until stopped.
 pub(crate) async fn watch_unknown_backlog(
     deliveries: Arc<dyn OutboxDeliveryPort>,
@@ -82,6 +88,7 @@ pub(crate) async fn watch_unknown_backlog(
     mut stop: StopSignal,
 ) {
     loop {
+        let began = ProcessClock.now();
         match deliveries.count_unknown(&known).await {
             Ok(backlog) => {
                 readiness.set(ReadinessReason::StoreUnavailable, false);
@@ -105,7 +112,9 @@ pub(crate) async fn watch_unknown_backlog(
                 }
             }
         }
-        if stop.stopped_within(interval).await {
+        let took = began.until(ProcessClock.now());
+        let pause = interval.max(took.saturating_mul(RESPITE));
+        if stop.stopped_within(pause).await {
             return;
         }
     }

@@ -10,7 +10,7 @@ use clap::ValueEnum as _;
 
 use super::runner::{self, Counting, LaneResult};
 use super::tally::Tally;
-use super::{contracts, deny, features, summary, test};
+use super::{bench, contracts, deny, features, summary, test};
 use crate::interruption::Interruption;
 use crate::metadata::Metadata;
 use crate::services::engine::EngineAddress;
@@ -31,6 +31,8 @@ pub(crate) enum Part {
     Deny,
     /// Every lane of `cargo xtask test`.
     Test,
+    /// The benchmarks, little of each.
+    Bench,
     /// The demo, and the lock of contract versions against its history.
     Contracts,
     /// The packages closest to the services, on containers.
@@ -51,6 +53,7 @@ pub(crate) fn run(parts: &[Part]) -> Result<bool> {
             Part::Clippy => clippy(&interruption),
             Part::Deny => deny::lanes(&interruption),
             Part::Test => test::lanes(&interruption),
+            Part::Bench => bench::lanes(bench::Bench::Outbox, true, &interruption),
             Part::Contracts => contracts::lanes(&interruption),
             Part::Containers => containers(&interruption),
         }));

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a lane that could not run what it is for counts as failed; none is skipped.
 
+pub(crate) mod bench;
 pub(crate) mod ci;
 mod contracts;
 mod deny;

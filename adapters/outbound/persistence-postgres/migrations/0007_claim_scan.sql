@@ -38,6 +38,15 @@ CREATE INDEX outbox_delivery_open_tolerant
 DROP INDEX outbox_delivery_open_scope;
 DROP INDEX outbox_delivery_claimable;
 
+-- An admission is unique by its attempt id already (outbox_observation_admission), whatever its
+-- event; the other observations keep the key that held for all.
+CREATE UNIQUE INDEX outbox_observation_outcome
+    ON outbox_delivery_attempt_observation
+       (event_id, delivery_generation, publication_attempt_id, observation_type)
+    WHERE observation_type <> 'ATTEMPT_ADMITTED';
+
+ALTER TABLE outbox_delivery_attempt_observation DROP CONSTRAINT outbox_observation_attempt_key;
+
 CREATE OR REPLACE FUNCTION outbox_delivery_copy_event() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path FROM CURRENT

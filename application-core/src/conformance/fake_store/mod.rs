@@ -19,6 +19,8 @@ mod upkeep;
 mod window;
 
 #[cfg(test)]
+mod planted;
+#[cfg(test)]
 mod tests;
 
 pub use transaction::{FakeInbox, FakeOutbox, FakeTransactions, FakeWriteTransaction};

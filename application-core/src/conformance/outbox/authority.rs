@@ -5,15 +5,16 @@
 
 use super::control::{ControlHarness, act, approval};
 use super::fixture::{
-    acknowledged_record, append, claimed, event, event_id, nothing, request, try_append,
+    LONG, acknowledged_record, append, claimed, event, event_id, nothing, request, try_append,
 };
 use crate::ports::{
     ActivationOutcome, EpochActivation, EpochRecord, FenceOutcome, FenceScope, FreezeOutcome,
-    OutboxAppendPort as _, RecordOutcome, ResumeOutcome, TransactionError, TransactionPort as _,
+    OutboxAppendPort as _, RecordOutcome, RenewOutcome, RenewRequest, ResumeOutcome,
+    TransactionError, TransactionPort as _,
 };
 use domain_core::authority::{EpochState, WriteAdmission, WriteAdmissionState};
 use domain_core::delivery::DispatchAuthority;
-use domain_core::identity::LogicalDestinationId;
+use domain_core::identity::{LogicalDestinationId, PublicationEpoch, RowVersion};
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -238,4 +239,185 @@ pub async fn a_fence_covers_what_it_names<H: ControlHarness>(h: H) {
         claimed(&h, &request(4)).await.attempt.event_id,
         event_id("a1")
     );
+}
+
+/// What a fence finds claimed ends by its outcome or lapse; only a new claim is refused.
+pub async fn a_fenced_claim_goes_on_to_its_end<H: ControlHarness>(h: H) {
+    append(&h, [event("a1", "a", 1), event("a2", "a", 2)]).await;
+    let claim = claimed(&h, &request(1)).await;
+    h.fences()
+        .raise(&FenceScope::Everything, &act())
+        .await
+        .expect("raised");
+    let renewed = h
+        .deliveries()
+        .renew(&RenewRequest {
+            attempt: claim.attempt.clone(),
+            owner: claim.owner.clone(),
+            lease: LONG,
+        })
+        .await;
+    assert!(
+        matches!(renewed, Ok(RenewOutcome::Renewed(_))),
+        "{renewed:?}"
+    );
+    let recorded = h
+        .deliveries()
+        .record_outcome(&acknowledged_record(&claim))
+        .await;
+    assert!(
+        matches!(recorded, Ok(RecordOutcome::Recorded(_))),
+        "{recorded:?}"
+    );
+    nothing(&h, &request(2)).await;
+}
+
+/// Lifting one fence leaves the others, and a fenced head keeps its scope.
+pub async fn fences_stand_beside_each_other<H: ControlHarness>(h: H) {
+    append(
+        &h,
+        [
+            event("a1", "a", 1),
+            event("a2", "a", 2),
+            event("b1", "b", 1),
+        ],
+    )
+    .await;
+    let of_event = FenceScope::Event(event_id("a1"));
+    let of_scope = FenceScope::OrderingScope(event("a1", "a", 1).seal().partition_key().clone());
+    let fences = h.fences();
+    for fence in [&of_event, &of_scope, &FenceScope::Everything] {
+        fences.raise(fence, &act()).await.expect("raised");
+    }
+    let standing: std::collections::BTreeSet<_> = fences
+        .standing()
+        .await
+        .expect("standing")
+        .into_iter()
+        .collect();
+    let expected = [of_event.clone(), of_scope.clone(), FenceScope::Everything];
+    assert_eq!(standing, expected.into());
+    nothing(&h, &request(1)).await;
+    fences
+        .lift(&FenceScope::Everything, &act())
+        .await
+        .expect("lifted");
+    let claim = claimed(&h, &request(2)).await;
+    assert_eq!(claim.attempt.event_id, event_id("b1"));
+    nothing(&h, &request(3)).await;
+    fences.lift(&of_scope, &act()).await.expect("lifted");
+    nothing(&h, &request(4)).await;
+    fences.lift(&of_event, &act()).await.expect("lifted");
+    let claim = claimed(&h, &request(5)).await;
+    assert_eq!(claim.attempt.event_id, event_id("a1"));
+}
+
+/// A PREPARED epoch is in nobody's way.
+pub async fn a_prepared_epoch_changes_nothing<H: ControlHarness>(h: H) {
+    let active = h.authority().active_epoch().await.expect("epoch");
+    let first = prepared(&h, DispatchAuthority::Cdc).await;
+    let second = prepared(&h, DispatchAuthority::PollingV2).await;
+    assert!(second.epoch > first.epoch);
+    assert_eq!(h.authority().active_epoch().await.expect("epoch"), active);
+    let receipt = try_append(&h, event("e1", "a", 1).seal())
+        .await
+        .expect("appended");
+    assert_eq!(Some(receipt.epoch), active.map(|active| active.epoch));
+    claimed(&h, &request(1)).await;
+    assert_eq!(h.authority_audit_rows().await, 0);
+}
+
+/// Another row version, another ACTIVE epoch, or an epoch that is not there: nothing is activated
+/// and nothing retired.
+pub async fn an_activation_compares_what_the_operator_saw<H: ControlHarness>(h: H) {
+    let active = h.authority().active_epoch().await.expect("epoch");
+    let next = prepared(&h, DispatchAuthority::Cdc).await;
+    let right = activation(&next, active.as_ref());
+    let version = EpochActivation {
+        row_version: RowVersion::new(next.row_version.value() + 1).expect("version"),
+        ..right.clone()
+    };
+    let nowhere = EpochActivation {
+        epoch: PublicationEpoch::new(next.epoch.value() + 7).expect("epoch"),
+        ..right.clone()
+    };
+    for wrong in [version, nowhere] {
+        assert_eq!(
+            h.authority()
+                .activate_epoch(&wrong)
+                .await
+                .expect("answered"),
+            ActivationOutcome::NotPrepared
+        );
+    }
+    assert_eq!(h.authority().active_epoch().await.expect("epoch"), active);
+    assert_eq!(h.authority_audit_rows().await, 0);
+    h.activate_epoch(None).await;
+    assert_eq!(
+        h.authority()
+            .activate_epoch(&right)
+            .await
+            .expect("answered"),
+        ActivationOutcome::ActiveDiffers(None)
+    );
+    let none = EpochActivation {
+        expected_active: None,
+        ..right
+    };
+    assert_eq!(
+        h.authority().activate_epoch(&none).await.expect("answered"),
+        ActivationOutcome::Activated
+    );
+    let now = h.authority().active_epoch().await.expect("epoch");
+    assert_eq!(now.map(|epoch| epoch.epoch), Some(next.epoch));
+}
+
+/// OPEN and FROZEN against freeze, resume and thaw, each with the right and with another
+/// generation: whatever does not apply changes and audits nothing.
+pub async fn the_admission_moves_by_its_table<H: ControlHarness>(h: H) {
+    let authority = h.authority();
+    let open = authority.write_admission().await.expect("admission");
+    for generation in [open.generation, open.generation + 1] {
+        for refused in [
+            authority.resume(generation, &act()).await,
+            authority.thaw(generation, &act()).await,
+        ] {
+            assert_eq!(refused.expect("answered"), ResumeOutcome::Conflict(open));
+        }
+    }
+    let wrong = authority
+        .freeze(open.generation + 1, WAIT, &act())
+        .await
+        .expect("answered");
+    assert_eq!(wrong, FreezeOutcome::Conflict(open));
+    assert_eq!(h.authority_audit_rows().await, 0);
+    let frozen = authority
+        .freeze(open.generation, WAIT, &act())
+        .await
+        .expect("answered");
+    let FreezeOutcome::Frozen(frozen) = frozen else {
+        panic!("{frozen:?}");
+    };
+    let audited = h.authority_audit_rows().await;
+    for generation in [open.generation, frozen.generation, frozen.generation + 1] {
+        let again = authority
+            .freeze(generation, WAIT, &act())
+            .await
+            .expect("answered");
+        assert_eq!(again, FreezeOutcome::Conflict(frozen));
+        let thawed = authority.thaw(generation, &act()).await.expect("answered");
+        assert_eq!(thawed, ResumeOutcome::Conflict(frozen));
+    }
+    for generation in [open.generation, frozen.generation + 1] {
+        let wrong = authority
+            .resume(generation, &act())
+            .await
+            .expect("answered");
+        assert_eq!(wrong, ResumeOutcome::Conflict(frozen));
+    }
+    assert_eq!(authority.write_admission().await.expect("read"), frozen);
+    assert_eq!(h.authority_audit_rows().await, audited);
+    let resumed = authority.resume(frozen.generation, &act()).await;
+    assert!(matches!(resumed, Ok(ResumeOutcome::Open(_))), "{resumed:?}");
+    assert_eq!(h.authority_audit_rows().await, audited + 1);
 }

@@ -213,8 +213,21 @@ pub(super) async fn try_append<H: OutboxHarness>(
     h: &H,
     event: ValidatedIntegrationEvent,
 ) -> Result<AppendReceipt, TransactionError<AppendError>> {
-    let outbox = h.outbox();
-    h.transactions()
+    append_in(&*h.transactions(), h.outbox(), event).await
+}
+
+/// Appends one event in a transaction that this port begins.
+pub(super) async fn append_in<T, A>(
+    transactions: &T,
+    outbox: Arc<A>,
+    event: ValidatedIntegrationEvent,
+) -> Result<AppendReceipt, TransactionError<AppendError>>
+where
+    T: TransactionPort,
+    T::Tx: 'static,
+    A: OutboxAppendPort<T::Tx> + 'static,
+{
+    transactions
         .in_write(move |tx| Box::pin(async move { outbox.append(tx, &event).await }))
         .await
 }

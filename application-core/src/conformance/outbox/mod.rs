@@ -19,7 +19,9 @@ pub mod budget;
 pub mod claim;
 pub mod concurrency;
 mod control;
+pub mod differential;
 pub mod disposition;
+pub mod disposition_table;
 pub mod find_attempt;
 mod fixture;
 pub mod guards;
@@ -227,17 +229,31 @@ macro_rules! outbox_control_suite {
                 of_two_operators_one_acts,
                 a_claim_is_renewed_by_its_own_token_alone,
             }
+            disposition_table {
+                each_state_meets_each_disposition,
+                a_live_claim_refuses_every_disposition,
+                a_requeue_counts_its_age_from_now,
+                operators_act_on_a_frozen_store,
+            }
             authority {
                 an_activation_moves_the_authority,
+                a_prepared_epoch_changes_nothing,
+                an_activation_compares_what_the_operator_saw,
+                the_admission_moves_by_its_table,
                 a_claim_is_recorded_after_a_switch,
                 a_frozen_store_drains_and_reopens,
                 a_fence_covers_what_it_names,
+                a_fenced_claim_goes_on_to_its_end,
+                fences_stand_beside_each_other,
             }
             retention {
                 a_resolved_event_of_age_goes_whole,
                 each_condition_alone_keeps_an_event,
                 a_legal_hold_keeps_an_event_until_it_is_lifted,
                 superseded_generations_go_with_the_current_one,
+                a_legal_hold_needs_its_event,
+                a_compensating_event_stays_with_its_audit,
+                every_resolved_state_goes,
                 a_batch_is_bounded,
                 a_sample_counts_what_is_unresolved,
             }

@@ -9,6 +9,7 @@ use super::fixture::{
 };
 use crate::ports::{
     Disposition, LateObservationId, LatePublicationObservation, ReapReport, ReapRequest,
+    RetentionError,
 };
 use domain_core::delivery::DeliveryStateName;
 use domain_core::publication::AcceptanceCertainty;
@@ -141,6 +142,61 @@ pub async fn superseded_generations_go_with_the_current_one<H: ControlHarness>(h
     passed(&h, h.database_now().await.plus(2 * AT_ONCE)).await;
     assert_eq!(reap(&h, &old_enough()).await, 1);
     assert_eq!(h.audit_rows(&event_id("e1")).await, 0);
+}
+
+/// A hold on an event that is not there, or not there any more, holds nothing.
+pub async fn a_legal_hold_needs_its_event<H: ControlHarness>(h: H) {
+    recorded(&h, "gone", 1).await;
+    assert_eq!(reap(&h, &old_enough()).await, 1);
+    for id in ["gone", "nowhere"] {
+        let placed = h.retention().place_legal_hold(&event_id(id), &act()).await;
+        assert!(matches!(placed, Err(RetentionError::NoEvent)), "{placed:?}");
+        let lifted = h.retention().lift_legal_hold(&event_id(id), &act()).await;
+        assert!(matches!(lifted, Ok(false)), "{lifted:?}");
+    }
+    assert_eq!(h.authority_audit_rows().await, 0);
+}
+
+/// The event that took another's place is kept as long as the audit row that names it.
+pub async fn a_compensating_event_stays_with_its_audit<H: ControlHarness>(h: H) {
+    recorded(&h, "instead", 1).await;
+    standing(&h, "replaced", DeliveryStateName::Hold).await;
+    let by = Disposition::Compensate {
+        approval: super::control::approval(),
+        compensating_event: event_id("instead"),
+    };
+    apply(&h, "replaced", by).await;
+    h.retention()
+        .place_legal_hold(&event_id("replaced"), &act())
+        .await
+        .expect("held");
+    passed(&h, h.database_now().await.plus(2 * AT_ONCE)).await;
+    assert_eq!(reap(&h, &old_enough()).await, 0);
+    h.retention()
+        .lift_legal_hold(&event_id("replaced"), &act())
+        .await
+        .expect("lifted");
+    let mut removed = 0;
+    for _ in 0..3 {
+        removed += reap(&h, &old_enough()).await;
+    }
+    assert_eq!(removed, 2);
+    assert_eq!(h.query().counts().await.expect("counts").events, 0);
+}
+
+/// Each state that releases its scope lets its event go.
+pub async fn every_resolved_state_goes<H: ControlHarness>(h: H) {
+    recorded(&h, "recorded", 1).await;
+    standing(&h, "skipped", DeliveryStateName::Hold).await;
+    apply(&h, "skipped", skip()).await;
+    standing(&h, "old", DeliveryStateName::LegacyRecordedUnverified).await;
+    let accept = Disposition::AcceptLegacy {
+        approval: super::control::approval(),
+    };
+    apply(&h, "old", accept).await;
+    passed(&h, h.database_now().await.plus(2 * AT_ONCE)).await;
+    assert_eq!(reap(&h, &old_enough()).await, 3);
+    assert_eq!(reap(&h, &old_enough()).await, 0);
 }
 
 /// A batch is bounded, and the next one goes on.

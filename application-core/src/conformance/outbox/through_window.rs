@@ -3,14 +3,15 @@
 //! Invariant: what holds for a record claimed alone holds for one claimed in a window, because it
 //! is the same cases that say so.
 
-use super::{DeliveryRow, ObservationRow, OutboxHarness};
+use super::{ControlHarness, DeliveryRow, ObservationRow, OutboxHarness};
 use crate::Cause;
 use crate::ports::{
-    BacklogError, ClaimError, ClaimOutcome, ClaimRequest, FindAttemptError, FreshAttempt,
-    KnownRecord, OutboxAttemptObservationPort, OutboxDeliveryPort, OutboxQueryPort,
-    OutboxWindowPort, OutcomeRecord, PartitionShare, RecordError, RecordOutcome, RecordedAttempt,
-    RenewOutcome, RenewRequest, SpentDelivery, TransactionResourcePort, UnknownBacklog,
-    WindowRequest,
+    BacklogError, ClaimError, ClaimFencePort, ClaimOutcome, ClaimRequest, FindAttemptError,
+    FreshAttempt, KnownRecord, OutboxAttemptObservationPort, OutboxCapacityPort,
+    OutboxDeliveryPort, OutboxDispositionPort, OutboxQueryPort, OutboxRetentionPort,
+    OutboxWindowPort, OutcomeRecord, PartitionShare, PublicationAuthorityPort, RecordError,
+    RecordOutcome, RecordedAttempt, RenewOutcome, RenewRequest, SpentDelivery,
+    TransactionResourcePort, UnknownBacklog, WindowRequest,
 };
 use domain_core::delivery::{DeliveryStateName, DispatchAuthority};
 use domain_core::identity::{ClaimToken, EventId, PublicationAttemptId};
@@ -175,5 +176,45 @@ impl<H: WindowHarness> OutboxHarness for ThroughWindow<H> {
 
     async fn pause(&self) {
         self.0.pause().await;
+    }
+}
+
+impl<H: WindowHarness> WindowHarness for ThroughWindow<H> {
+    fn windows(&self) -> Arc<dyn OutboxWindowPort> {
+        self.0.windows()
+    }
+}
+
+impl<H: WindowHarness + ControlHarness> ControlHarness for ThroughWindow<H> {
+    fn dispositions(&self) -> Arc<dyn OutboxDispositionPort> {
+        self.0.dispositions()
+    }
+
+    fn fences(&self) -> Arc<dyn ClaimFencePort> {
+        self.0.fences()
+    }
+
+    fn authority(&self) -> Arc<dyn PublicationAuthorityPort> {
+        self.0.authority()
+    }
+
+    fn retention(&self) -> Arc<dyn OutboxRetentionPort> {
+        self.0.retention()
+    }
+
+    fn capacity(&self) -> Arc<dyn OutboxCapacityPort> {
+        self.0.capacity()
+    }
+
+    fn ungated_transactions(&self) -> Arc<Self::Transactions> {
+        self.0.ungated_transactions()
+    }
+
+    async fn audit_rows(&self, event: &EventId) -> u64 {
+        self.0.audit_rows(event).await
+    }
+
+    async fn authority_audit_rows(&self) -> u64 {
+        self.0.authority_audit_rows().await
     }
 }

@@ -8,7 +8,7 @@ use domain_core::instant::DatabaseInstant;
 
 /// A state of that name, in the core's types. Its claim is live at 0 and has lapsed at 1, so that
 /// what only a lapsed claim allows can be asked for too.
-fn core_state(name: DeliveryStateName) -> DeliveryState {
+pub(super) fn core_state(name: DeliveryStateName) -> DeliveryState {
     let due = DatabaseInstant::from_epoch_micros(0);
     match name {
         DeliveryStateName::Ready => DeliveryState::Ready,

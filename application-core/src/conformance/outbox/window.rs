@@ -209,11 +209,7 @@ pub async fn a_window_without_attempts_claims_nothing<H: WindowHarness>(h: H) {
 /// A row whose deadline has passed goes to EXHAUSTED beside the claims, unsent.
 pub async fn a_window_ends_spent_budgets_beside_its_claims<H: WindowHarness>(h: H) {
     append(&h, scopes(2)).await;
-    append(
-        &h,
-        [event("old", "c", 1).horizon(Duration::from_micros(1))],
-    )
-    .await;
+    append(&h, [event("old", "c", 1).horizon(Duration::from_micros(1))]).await;
     let deadline = h.delivery(&event_id("old")).await.expect("delivery");
     passed(&h, deadline.automatic_attempt_deadline).await;
     let taken = windows(&h, 1, 5, |like| like).await;
@@ -422,9 +418,10 @@ pub async fn outcomes_are_answered_in_the_order_given<H: WindowHarness>(h: H) {
 
 /// Lapsed, foreign and already recorded claims among good ones: each is Stale for itself.
 pub async fn a_stale_record_touches_no_other<H: WindowHarness>(h: H) {
+    let claims = claimed_scopes(&h, 4).await;
     append(&h, [event("e0", "scope-0", 1)]).await;
     let lapsed = claimed(&h, &leased(1_000, SHORT)).await;
-    let claims = claimed_scopes_beside(&h, &lapsed).await;
+    passed(&h, lapsed.claim_until).await;
     record(&h, &[acknowledged_record(&claims[0])]).await;
     let mut foreign = acknowledged_record(&claims[1]);
     foreign.attempt.claim_token = request(999).token;
@@ -456,16 +453,6 @@ pub async fn a_stale_record_touches_no_other<H: WindowHarness>(h: H) {
         let journal = h.journal(&claim.attempt.event_id).await;
         assert_eq!(journal.len(), rows);
     }
-}
-
-/// Four live claims beside one that has lapsed.
-async fn claimed_scopes_beside<H: WindowHarness>(
-    h: &H,
-    lapsed: &ClaimedDelivery,
-) -> Vec<ClaimedDelivery> {
-    let claims = claimed_scopes(h, 4).await;
-    passed(h, lapsed.claim_until).await;
-    claims
 }
 
 /// A record that the store refuses is held alone; its neighbours are recorded.

@@ -79,9 +79,14 @@ impl PostgresDeliveries {
                 .await
                 .map_err(read_failed)?;
             for (place, head) in found.heads.iter().enumerate() {
-                match take_found(&mut tx, head, request).await? {
+                let taken = take_found(&mut tx, head, request)
+                    .await
+                    .inspect_err(|_| self.places.untried(&found))?;
+                match taken {
                     Ok(outcome) => {
-                        commit(tx).await?;
+                        commit(tx)
+                            .await
+                            .inspect_err(|_| self.places.untried(&found))?;
                         self.places.tried(&found, place + 1);
                         self.places.taken(search.share);
                         return Ok(outcome);

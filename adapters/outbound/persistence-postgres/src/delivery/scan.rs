@@ -198,6 +198,14 @@ impl Places {
         Ok(found)
     }
 
+    /// Nothing of what was found was tried, or whether it was taken is not known: the next look
+    /// begins where this one did.
+    pub(crate) fn untried(&self, found: &Found) {
+        for (track, before) in &found.before {
+            self.set(*track, before.clone());
+        }
+    }
+
     /// Of what was found only the first `tried` rows were tried: the others are found again.
     pub(crate) fn tried(&self, found: &Found, tried: usize) {
         let (tried, untried) = found.heads.split_at(tried.min(found.heads.len()));

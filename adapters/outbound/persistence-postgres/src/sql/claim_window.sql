@@ -9,7 +9,8 @@
 --
 -- $1 event ids, $2 generations, $3 row versions, $4 tokens, $5 token digests, $6 attempt ids,
 -- $7 owner, $8 lease and $9 attempt budget in microseconds, $10 producer generation, $11 failure
--- class and $12 stage of a spent budget.
+-- class and $12 stage of a spent budget, $13 whether the journal of a delivery that was never
+-- attempted is read too; it is empty but for what was observed late.
 WITH epoch AS MATERIALIZED (
     SELECT epoch_id
       FROM outbox_publication_epoch
@@ -99,7 +100,7 @@ WITH epoch AS MATERIALIZED (
         observation_type, claim_token_digest, producer_generation, destination_binding_revision
     )
     SELECT judged.event_id, judged.generation, judged.attempt_id,
-           CASE WHEN judged.publication_attempt_count = 0 THEN 1 ELSE (
+           CASE WHEN judged.publication_attempt_count = 0 AND NOT $13::boolean THEN 1 ELSE (
                SELECT coalesce(max(earlier.observation_sequence), 0) + 1
                  FROM outbox_delivery_attempt_observation AS earlier
                 WHERE earlier.event_id = judged.event_id

@@ -5,7 +5,9 @@
 --
 -- Rows are found by key once and updated by address. `live` counts what should have been moved: a
 -- row that a renewal moved while it was waited for has an address that this statement cannot see,
--- and asks for another turn.
+-- and asks for another turn. A late observation that was written while its row was waited for has
+-- the number that this statement takes, and refuses it; a batch of one locks its row before this
+-- statement begins, so neither happens to it.
 --
 -- Arrays, one place a record: $1 event ids, $2 generations, $3 tokens, $4 owners, $5 new states,
 -- $6 retry delays in microseconds, $7 certainties, $8 dispositions, $9 failure classes, $10 failure
@@ -34,19 +36,37 @@ WITH locked AS MATERIALIZED (
            FOR UPDATE OF d
      ) AS d
 ), asked AS MATERIALIZED (
-    SELECT locked.*
+    SELECT locked.*, last.observation_sequence + 1 AS next
       FROM locked
      CROSS JOIN LATERAL (
-        SELECT 1
-          FROM outbox_delivery_attempt_observation AS admitted
-         WHERE admitted.publication_attempt_id = locked.attempt_id
-           AND admitted.observation_type = 'ATTEMPT_ADMITTED'
-           AND admitted.event_id = locked.event_id
-           AND admitted.delivery_generation = locked.generation
-           AND admitted.claim_token_digest = locked.token_digest
-         OFFSET 0
-     ) AS admitted
+        SELECT observed.observation_sequence, observed.observation_type,
+               observed.publication_attempt_id, observed.claim_token_digest
+          FROM outbox_delivery_attempt_observation AS observed
+         WHERE observed.event_id = locked.event_id
+           AND observed.delivery_generation = locked.generation
+         ORDER BY observed.event_id DESC, observed.delivery_generation DESC,
+                  observed.observation_sequence DESC
+         LIMIT 1
+     ) AS last
      WHERE locked.claim_until > clock_timestamp()
+       AND (
+           (
+               last.observation_type = 'ATTEMPT_ADMITTED'
+               AND last.publication_attempt_id = locked.attempt_id
+               AND last.claim_token_digest = locked.token_digest
+           )
+           -- Something was observed late since.
+           OR EXISTS (
+               SELECT 1
+                 FROM outbox_delivery_attempt_observation AS admitted
+                WHERE admitted.publication_attempt_id = locked.attempt_id
+                  AND admitted.observation_type = 'ATTEMPT_ADMITTED'
+                  AND admitted.event_id = locked.event_id
+                  AND admitted.delivery_generation = locked.generation
+                  AND admitted.claim_token_digest = locked.token_digest
+               OFFSET 0
+           )
+       )
 ), moved AS (
     UPDATE outbox_delivery AS d
        SET state = asked.state,
@@ -82,7 +102,7 @@ WITH locked AS MATERIALIZED (
     RETURNING asked.place, asked.event_id, asked.generation, asked.attempt_id, asked.token_digest,
               asked.producer_generation, asked.binding_revision, asked.certainty,
               asked.disposition, asked.failure_class, asked.failure_stage, asked.record_reference,
-              asked.acknowledged
+              asked.acknowledged, asked.next
 ), observed AS (
     INSERT INTO outbox_delivery_attempt_observation (
         event_id, delivery_generation, publication_attempt_id, observation_sequence,
@@ -90,13 +110,7 @@ WITH locked AS MATERIALIZED (
         acceptance_certainty, retry_disposition, failure_class, failure_stage,
         provider_record_reference, acknowledged_at
     )
-    SELECT moved.event_id, moved.generation, moved.attempt_id,
-           (
-               SELECT coalesce(max(earlier.observation_sequence), 0) + 1
-                 FROM outbox_delivery_attempt_observation AS earlier
-                WHERE earlier.event_id = moved.event_id
-                  AND earlier.delivery_generation = moved.generation
-           ),
+    SELECT moved.event_id, moved.generation, moved.attempt_id, moved.next,
            'OUTCOME_OBSERVED', moved.token_digest, moved.producer_generation,
            moved.binding_revision, moved.certainty, moved.disposition, moved.failure_class,
            moved.failure_stage, moved.record_reference,

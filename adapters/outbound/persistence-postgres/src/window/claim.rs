@@ -58,8 +58,12 @@ impl PostgresWindows {
             {
                 session::roll_back(tx).await;
                 self.lapsed_first.store(false, Ordering::Relaxed);
-                if let Some(claim) = self.reclaim(request, lapsed).await? {
-                    self.places.tried(&found, 0);
+                let reclaimed = self
+                    .reclaim(request, lapsed)
+                    .await
+                    .inspect_err(|_| self.places.untried(&found))?;
+                if let Some(claim) = reclaimed {
+                    self.places.untried(&found);
                     self.places.taken(request.share);
                     return Ok(claim);
                 }
@@ -87,7 +91,8 @@ impl PostgresWindows {
                 session::roll_back(tx).await;
             } else {
                 self.claim_split(tx, request, asked, &mut claim, &mut corrupt)
-                    .await?;
+                    .await
+                    .inspect_err(|_| self.places.untried(&found))?;
             }
             if !claim.claimed.is_empty() || !claim.spent.is_empty() {
                 self.places.taken(request.share);
@@ -176,13 +181,20 @@ impl PostgresWindows {
     ) -> Result<(), ClaimAbort> {
         let mut open = Some(tx);
         let mut batches = vec![(asked, request.attempts.clone())];
+        let mut again = true;
         while let Some((mut asked, mut attempts)) = batches.pop() {
             match self
                 .claim_batch(open.take(), request, &asked, &attempts)
                 .await
             {
                 Ok(done) => collect(claim, asked, &attempts, request, &done)?,
+                // A late observation may just have taken the number of this admission.
+                Err(BatchFailure::Refused(_)) if asked.len() == 1 && again => {
+                    again = false;
+                    batches.push((asked, attempts));
+                }
                 Err(BatchFailure::Refused(fault)) if asked.len() == 1 => {
+                    again = true;
                     let what = format!("event {}: {fault}", asked[0].found.head.event_id);
                     *corrupt = corrupt.take().or(Some(what));
                 }
@@ -303,6 +315,7 @@ async fn claim_statement(
         .bind(request.producer_generation.as_str())
         .bind(class.as_str())
         .bind(stage.as_str())
+        .bind(asked.len() == 1)
         .fetch_all(connection)
         .await?;
     let changed: Vec<Changed> = rows.iter().map(changed).collect::<Result<_, _>>()?;

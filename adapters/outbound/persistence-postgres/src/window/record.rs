@@ -168,6 +168,13 @@ async fn statements(
         .iter()
         .map(|one| one.attempt.generation.value())
         .collect();
+    if let [alone] = records {
+        sqlx::query(include_str!("../sql/lock_delivery.sql"))
+            .bind(alone.attempt.event_id.as_str())
+            .bind(alone.attempt.generation.value())
+            .fetch_optional(&mut *connection)
+            .await?;
+    }
     let tokens: Vec<&[u8]> = records
         .iter()
         .map(|one| &one.attempt.claim_token.as_bytes()[..])

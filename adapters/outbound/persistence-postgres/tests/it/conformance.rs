@@ -14,6 +14,10 @@ application_core::outbox_control_suite!(
     #[tokio::test]
     PostgresHarness
 );
+application_core::outbox_window_suite!(
+    #[tokio::test]
+    PostgresHarness
+);
 
 /// The same cases, each claim and outcome through the window card's port.
 mod through_window {
@@ -26,4 +30,15 @@ mod through_window {
         #[tokio::test]
         Windowed
     );
+    application_core::outbox_control_suite!(
+        #[tokio::test]
+        Windowed
+    );
+}
+
+/// Random operations, here and on the fake.
+mod differential {
+    use crate::harness::PostgresHarness;
+
+    application_core::outbox_differential!(PostgresHarness, cases: 40, seed: 4);
 }

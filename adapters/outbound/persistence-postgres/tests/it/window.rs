@@ -3,6 +3,7 @@
 //! Invariant: a window takes what nobody holds, one head a scope; one record's trouble is its own.
 
 use crate::harness::PostgresHarness;
+use crate::plans::a_batch_goes_by_key;
 use crate::sample::{acknowledged, append, event, event_id, parts, request};
 use crate::wait::Wait;
 use application_core::conformance::outbox::OutboxHarness as _;
@@ -348,6 +349,8 @@ async fn a_window_ends_spent_budgets_beside_its_claims() {
 async fn one_ready_scope_behind_a_hundred_thousand_blocked_ones() {
     const BLOCKED: u32 = 100_000;
     const BEHIND: u32 = 10;
+    // A second is promised; a machine that is busy with other tests may take longer.
+    const FOUND_WITHIN: Duration = Duration::from_secs(5);
     let h = PostgresHarness::fresh().await;
     append(&h.store, &event("e-seed", "seed", 1)).await;
     let mut session = h.place.session().await;
@@ -377,10 +380,16 @@ async fn one_ready_scope_behind_a_hundred_thousand_blocked_ones() {
              WHERE event_id = 'e-seed'; \
              UPDATE outbox_event SET partition_key_text = repeat('f', 64) \
              WHERE event_id = 'e-seed'; \
-             SET session_replication_role = origin; ANALYZE outbox_delivery"
+             SET session_replication_role = origin"
         )))
         .await
         .expect("filled");
+    a_batch_goes_by_key(&mut session).await;
+    session
+        .execute("ANALYZE outbox_delivery")
+        .await
+        .expect("analyzed");
+    a_batch_goes_by_key(&mut session).await;
     for card in ["per record", "window"] {
         let began = Instant::now();
         let mut looks = 0;
@@ -408,6 +417,11 @@ async fn one_ready_scope_behind_a_hundred_thousand_blocked_ones() {
             }
             assert!(looks < 1_000, "{card}: not found");
         }
+        assert!(
+            began.elapsed() < FOUND_WITHIN,
+            "{card}: {:?}",
+            began.elapsed()
+        );
         println!(
             "{card}: found after {looks} looks in {:?}, the longest {longest:?}",
             began.elapsed()

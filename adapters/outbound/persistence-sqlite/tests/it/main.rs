@@ -27,6 +27,10 @@ mod conformance {
         #[tokio::test]
         SqliteHarness
     );
+    application_core::outbox_window_suite!(
+        #[tokio::test]
+        SqliteHarness
+    );
 }
 
 /// The same cases, each claim and outcome through the window port.
@@ -40,4 +44,14 @@ mod through_window {
         #[tokio::test]
         Windowed
     );
+    application_core::outbox_control_suite!(
+        #[tokio::test]
+        Windowed
+    );
+}
+
+/// Random operations, here and on the fake.
+mod differential {
+    use super::harness::SqliteHarness;
+    application_core::outbox_differential!(SqliteHarness, cases: 60, seed: 4);
 }

@@ -60,6 +60,15 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
+    /// Kill and stop processes and take the broker away, on real services, and account for every event.
+    Faults {
+        /// For how long faults happen; starting, draining and checking come on top.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=120))]
+        minutes: u32,
+        /// Decides which fault happens when.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Compare the workspace with config/architecture/modules.json and scan the sources.
     Architecture,
     /// Everything that a change must pass: format, clippy, cargo-deny, tests, containers.
@@ -132,6 +141,7 @@ fn run(task: Task) -> Result<bool> {
             through_socket,
         }),
         Task::Bench { name, quick } => lanes::bench::run(name, quick),
+        Task::Faults { minutes, seed } => lanes::faults::run(minutes, seed),
         Task::Architecture => architecture::report(),
         Task::Ci { only } => lanes::ci::run(&only),
     }

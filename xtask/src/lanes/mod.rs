@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod ci;
 mod contracts;
 mod deny;
+pub(crate) mod faults;
 mod features;
 mod prebuilt;
 mod runner;

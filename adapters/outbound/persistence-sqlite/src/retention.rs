@@ -40,9 +40,16 @@ impl OutboxRetentionPort for SqliteControl {
         act: &OperatorAct,
     ) -> Result<bool, RetentionError> {
         let statement = include_str!("sql/insert_legal_hold.sql");
-        self.hold(statement, "LEGAL_HOLD_PLACED", event_id, act)
+        let placed = self
+            .hold(statement, "LEGAL_HOLD_PLACED", event_id, act)
             .await
-            .map_err(failed)
+            .map_err(failed)?;
+        // An event never leaves while it is held, so whatever was not held and is not there now had
+        // nothing to hold.
+        if !placed && !self.is_there(event_id).await.map_err(failed)? {
+            return Err(RetentionError::NoEvent);
+        }
+        Ok(placed)
     }
 
     async fn lift_legal_hold(
@@ -85,6 +92,15 @@ impl SqliteControl {
             commit(tx).await?;
         }
         Ok(report)
+    }
+
+    async fn is_there(&self, event_id: &EventId) -> Result<bool, Trouble> {
+        Ok(
+            sqlx::query_scalar(include_str!("sql/select_event_exists.sql"))
+                .bind(event_id.as_str())
+                .fetch_one(&self.reads)
+                .await?,
+        )
     }
 
     async fn hold(

@@ -19,7 +19,7 @@ mod upkeep;
 mod window;
 
 #[cfg(test)]
-mod planted;
+mod planted_tests;
 #[cfg(test)]
 mod tests;
 

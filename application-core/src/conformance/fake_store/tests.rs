@@ -44,7 +44,7 @@ mod differential {
 
     type Windowed = ThroughWindow<FakeStore>;
 
-    crate::outbox_differential!(Windowed, cases: 1_000, seed: 4);
+    crate::outbox_differential!(Windowed, cases: 200, seed: 4, runtime: tokio::runtime::Runtime::new().expect("a runtime"));
 
     /// The sequences reach what they are for; a generator that stays among refusals shows nothing.
     #[tokio::test]
@@ -94,7 +94,7 @@ mod differential {
             "removed 2",
         ];
         let mut reached = BTreeMap::from(corners.map(|corner| (corner, 0)));
-        for _ in 0..1_500 {
+        for _ in 0..300 {
             let sequence = words.new_tree(&mut runner).expect("a sequence").current();
             let ops: Vec<Op> = sequence.into_iter().map(Op::decode).collect();
             let answers = compare::<FakeStore, FakeStore>(&ops).await;
@@ -104,7 +104,7 @@ mod differential {
                 }
             }
         }
-        let missed: Vec<_> = reached.iter().filter(|(_, times)| **times < 5).collect();
+        let missed: Vec<_> = reached.iter().filter(|(_, times)| **times == 0).collect();
         assert!(missed.is_empty(), "{missed:?} of {reached:?}");
     }
 }

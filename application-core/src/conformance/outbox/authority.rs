@@ -1,20 +1,19 @@
-//! Epochs, the write admission, and claim fences.
+//! Epochs and the write admission.
 //!
-//! Invariant: what is frozen, retired or fenced takes nothing new and lets go what is under way
+//! Invariant: what is frozen or retired takes nothing new and lets go what is under way
 //! (requirement 004 §§18.6, 27.1, 30.5).
 
 use super::control::{ControlHarness, act, approval};
 use super::fixture::{
-    LONG, acknowledged_record, append, claimed, event, event_id, nothing, request, try_append,
+    acknowledged_record, append, claimed, event, event_id, nothing, request, try_append,
 };
 use crate::ports::{
-    ActivationOutcome, EpochActivation, EpochRecord, FenceOutcome, FenceScope, FreezeOutcome,
-    OutboxAppendPort as _, RecordOutcome, RenewOutcome, RenewRequest, ResumeOutcome,
-    TransactionError, TransactionPort as _,
+    ActivationOutcome, EpochActivation, EpochRecord, FreezeOutcome, OutboxAppendPort as _,
+    RecordOutcome, ResumeOutcome, TransactionError, TransactionPort as _,
 };
 use domain_core::authority::{EpochState, WriteAdmission, WriteAdmissionState};
 use domain_core::delivery::DispatchAuthority;
-use domain_core::identity::{LogicalDestinationId, PublicationEpoch, RowVersion};
+use domain_core::identity::{PublicationEpoch, RowVersion};
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -186,130 +185,6 @@ pub async fn a_frozen_store_drains_and_reopens<H: ControlHarness>(h: H) {
         .await
         .expect("answered");
     assert_eq!(old, FreezeOutcome::Conflict(reopened));
-}
-
-/// Each kind of fence covers what it names and nothing else; lifted, it covers nothing.
-pub async fn a_fence_covers_what_it_names<H: ControlHarness>(h: H) {
-    append(&h, [event("a1", "a", 1), event("b1", "b", 1)]).await;
-    let scope_of_a = event("a1", "a", 1).seal().partition_key().clone();
-    let elsewhere = LogicalDestinationId::parse("another-destination").expect("destination");
-    let here = event("a1", "a", 1).seal().identities().destination.clone();
-    for scope in [
-        FenceScope::Everything,
-        FenceScope::Destination(here),
-        FenceScope::OrderingScope(scope_of_a),
-        FenceScope::Event(event_id("a1")),
-        FenceScope::Destination(elsewhere),
-    ] {
-        let fences = h.fences();
-        let raised = fences.raise(&scope, &act()).await.expect("raised");
-        assert_eq!(raised, FenceOutcome::Changed, "{scope:?}");
-        let again = fences.raise(&scope, &act()).await.expect("raised");
-        assert_eq!(again, FenceOutcome::Unchanged, "{scope:?}");
-        assert_eq!(
-            fences.standing().await.expect("standing"),
-            std::slice::from_ref(&scope)
-        );
-        if matches!(scope, FenceScope::Everything) {
-            nothing(&h, &request(1)).await;
-        }
-        assert_eq!(
-            fences.lift(&scope, &act()).await.expect("lifted"),
-            FenceOutcome::Changed
-        );
-        assert_eq!(
-            fences.lift(&scope, &act()).await.expect("lifted"),
-            FenceOutcome::Unchanged
-        );
-    }
-    assert_eq!(h.authority_audit_rows().await, 10);
-    let fences = h.fences();
-    fences
-        .raise(&FenceScope::Event(event_id("a1")), &act())
-        .await
-        .expect("raised");
-    let claim = claimed(&h, &request(2)).await;
-    assert_eq!(claim.attempt.event_id, event_id("b1"));
-    nothing(&h, &request(3)).await;
-    fences
-        .lift(&FenceScope::Event(event_id("a1")), &act())
-        .await
-        .expect("lifted");
-    assert_eq!(
-        claimed(&h, &request(4)).await.attempt.event_id,
-        event_id("a1")
-    );
-}
-
-/// What a fence finds claimed ends by its outcome or lapse; only a new claim is refused.
-pub async fn a_fenced_claim_goes_on_to_its_end<H: ControlHarness>(h: H) {
-    append(&h, [event("a1", "a", 1), event("a2", "a", 2)]).await;
-    let claim = claimed(&h, &request(1)).await;
-    h.fences()
-        .raise(&FenceScope::Everything, &act())
-        .await
-        .expect("raised");
-    let renewed = h
-        .deliveries()
-        .renew(&RenewRequest {
-            attempt: claim.attempt.clone(),
-            owner: claim.owner.clone(),
-            lease: LONG,
-        })
-        .await;
-    assert!(
-        matches!(renewed, Ok(RenewOutcome::Renewed(_))),
-        "{renewed:?}"
-    );
-    let recorded = h
-        .deliveries()
-        .record_outcome(&acknowledged_record(&claim))
-        .await;
-    assert!(
-        matches!(recorded, Ok(RecordOutcome::Recorded(_))),
-        "{recorded:?}"
-    );
-    nothing(&h, &request(2)).await;
-}
-
-/// Lifting one fence leaves the others, and a fenced head keeps its scope.
-pub async fn fences_stand_beside_each_other<H: ControlHarness>(h: H) {
-    append(
-        &h,
-        [
-            event("a1", "a", 1),
-            event("a2", "a", 2),
-            event("b1", "b", 1),
-        ],
-    )
-    .await;
-    let of_event = FenceScope::Event(event_id("a1"));
-    let of_scope = FenceScope::OrderingScope(event("a1", "a", 1).seal().partition_key().clone());
-    let fences = h.fences();
-    for fence in [&of_event, &of_scope, &FenceScope::Everything] {
-        fences.raise(fence, &act()).await.expect("raised");
-    }
-    let standing: std::collections::BTreeSet<_> = fences
-        .standing()
-        .await
-        .expect("standing")
-        .into_iter()
-        .collect();
-    let expected = [of_event.clone(), of_scope.clone(), FenceScope::Everything];
-    assert_eq!(standing, expected.into());
-    nothing(&h, &request(1)).await;
-    fences
-        .lift(&FenceScope::Everything, &act())
-        .await
-        .expect("lifted");
-    let claim = claimed(&h, &request(2)).await;
-    assert_eq!(claim.attempt.event_id, event_id("b1"));
-    nothing(&h, &request(3)).await;
-    fences.lift(&of_scope, &act()).await.expect("lifted");
-    nothing(&h, &request(4)).await;
-    fences.lift(&of_event, &act()).await.expect("lifted");
-    let claim = claimed(&h, &request(5)).await;
-    assert_eq!(claim.attempt.event_id, event_id("a1"));
 }
 
 /// A PREPARED epoch is in nobody's way.

@@ -22,6 +22,7 @@ mod control;
 pub mod differential;
 pub mod disposition;
 pub mod disposition_table;
+pub mod fence;
 pub mod find_attempt;
 mod fixture;
 pub mod guards;
@@ -40,6 +41,7 @@ mod through_window;
 pub mod transaction;
 mod transitions;
 pub mod window;
+pub mod window_outcomes;
 
 pub use control::ControlHarness;
 pub use harness::{
@@ -242,7 +244,10 @@ macro_rules! outbox_control_suite {
                 the_admission_moves_by_its_table,
                 a_claim_is_recorded_after_a_switch,
                 a_frozen_store_drains_and_reopens,
-                a_fence_covers_what_it_names,
+            }
+            fence {
+                each_kind_keeps_back_what_it_names,
+                a_fence_stands_until_it_is_lifted,
                 a_fenced_claim_goes_on_to_its_end,
                 fences_stand_beside_each_other,
             }
@@ -281,6 +286,8 @@ macro_rules! outbox_window_suite {
                 concurrent_windows_are_disjoint,
                 epochs_and_fences_hold_windows_back,
                 a_windows_claim_is_renewed_and_recorded_alone,
+            }
+            window_outcomes {
                 outcomes_are_answered_in_the_order_given,
                 a_stale_record_touches_no_other,
                 a_refused_record_is_held_and_touches_no_other,

@@ -53,5 +53,5 @@ mod through_window {
 /// Random operations, here and on the fake.
 mod differential {
     use super::harness::SqliteHarness;
-    application_core::outbox_differential!(SqliteHarness, cases: 60, seed: 4);
+    application_core::outbox_differential!(SqliteHarness, cases: 40, seed: 4, runtime: tokio::runtime::Runtime::new().expect("a runtime"));
 }

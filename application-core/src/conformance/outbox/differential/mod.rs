@@ -9,6 +9,7 @@
 
 mod op;
 mod side;
+mod values;
 mod view;
 
 pub use op::{Answer, Budget, Cover, Holding, Op, Seen, What};
@@ -32,8 +33,8 @@ pub struct Divergence {
     pub other: String,
 }
 
-/// Runs the operations on a fresh store of each kind and compares after every one of them; what
-/// each was answered.
+/// Runs the operations on a fresh store of each kind and compares answers and rows after every one
+/// of them, all rows at the end; what each was answered.
 ///
 /// # Errors
 /// The first [`Divergence`].
@@ -60,7 +61,12 @@ where
         if answered != right {
             return Err(divergence("answers", &answered, &right));
         }
-        let (left, right) = (one.view().await, other.view().await);
+        // Everything, unless one event alone was meant; then the others wait for the end.
+        let slots: Vec<u8> = match op.slot() {
+            Some(slot) if step + 1 < ops.len() => vec![slot],
+            _ => (0..op::SLOTS).collect(),
+        };
+        let (left, right) = (one.view(&slots).await, other.view(&slots).await);
         for ((what, left), (_, right)) in left.iter().zip(&right) {
             if left != right {
                 return Err(divergence(what, left, right));
@@ -85,27 +91,33 @@ where
     }
 }
 
+/// A number that `COUNTERSIGN_DIFFERENTIAL_CASES` or `COUNTERSIGN_DIFFERENTIAL_SEED` gives for a
+/// longer or another run, or else this one.
+pub fn chosen(variable: &str, or: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(or)
+}
+
 /// A test that runs random sequences of operations on the fake and on a harness, always the same
-/// ones, and prints a failing sequence shrunk. The implementing crate has `proptest` and `tokio`
-/// among its development dependencies.
+/// ones, and prints a failing sequence shrunk. The implementing crate has `proptest` among its
+/// development dependencies and brings a runtime of its own, which has `block_on`.
 #[macro_export]
 macro_rules! outbox_differential {
-    ($harness:ident, cases: $cases:expr, seed: $seed:expr) => {
+    ($harness:ident, cases: $cases:expr, seed: $seed:expr, runtime: $runtime:expr) => {
         #[test]
         fn a_store_answers_as_the_fake_does() {
             use $crate::conformance::fake_store::FakeStore;
-            use $crate::conformance::outbox::differential::{Op, run_differential};
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            let seed: u64 = $seed;
+            use $crate::conformance::outbox::differential::{Op, chosen, run_differential};
+            let runtime = $runtime;
+            let seed = chosen("COUNTERSIGN_DIFFERENTIAL_SEED", $seed);
+            let cases = chosen("COUNTERSIGN_DIFFERENTIAL_CASES", $cases);
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&seed.to_be_bytes());
             let mut runner = proptest::test_runner::TestRunner::new_with_rng(
                 proptest::test_runner::Config {
-                    cases: $cases,
+                    cases: u32::try_from(cases).expect("a number of cases"),
                     max_shrink_iters: 400,
                     failure_persistence: None,
                     ..proptest::test_runner::Config::default()

@@ -210,6 +210,21 @@ pub enum Cover {
 }
 
 impl Op {
+    /// The one event that the operation is about, if it is one.
+    pub(super) fn slot(self) -> Option<u8> {
+        match self {
+            Self::Append { slot, .. }
+            | Self::Claim { slot, .. }
+            | Self::Renew { slot, .. }
+            | Self::Lapse { slot }
+            | Self::Record { slot, .. }
+            | Self::Late { slot, .. }
+            | Self::Dispose { slot, .. }
+            | Self::LegalHold { slot, .. } => Some(slot),
+            _ => None,
+        }
+    }
+
     /// The operation of three bytes: what, on which event, and how.
     pub fn decode((what, slot, how): (u8, u8, u8)) -> Self {
         let slot = slot % SLOTS;

@@ -3,33 +3,27 @@
 //! Invariant: an operation that needs a lapse, a due retry or an age waits for it by the store's
 //! own clock, so its answer does not rest on how fast the store is.
 
-use super::super::control::{act, approval, window};
-use super::super::fixture::{
-    EventSpec, LONG, append_in, event, failure, known, outcome_of, passed, producer, receipt,
-    reference, request,
-};
+use super::super::control::{act, approval};
+use super::super::fixture::{LONG, append_in, passed, producer, reference, request};
 use super::super::{ControlHarness, WindowHarness};
-use super::op::{Answer, Budget, Cover, Holding, Op, SLOTS, Seen, What};
+use super::op::{Answer, Budget, Holding, Op, SLOTS, Seen, What};
+use super::values::{
+    MOMENT, budget_of, disposition, ended, fence, of_slot, record_of, revision, sendable, spec,
+};
 use crate::ports::{
-    ActivationOutcome, AppendError, ClaimOutcome, ClaimRequest, ClaimedDelivery, Disposition,
-    DispositionCommand, DispositionConflict, DispositionOutcome, EpochActivation, FenceScope,
-    FreshAttempt, KnownRecord, LateObservationId, LatePublicationObservation, OutcomeRecord,
-    PartitionShare, ReapRequest, RenewOutcome, RenewRequest, RetentionError, SpentDelivery,
-    TransactionError, WindowRequest,
+    ActivationOutcome, AppendError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
+    DispositionCommand, DispositionConflict, DispositionOutcome, EpochActivation, FreshAttempt,
+    KnownRecord, LateObservationId, LatePublicationObservation, PartitionShare, ReapRequest,
+    RenewOutcome, RenewRequest, RetentionError, SpentDelivery, TransactionError, WindowRequest,
 };
-use domain_core::delivery::{DispatchAuthority, PublicationWindow};
+use domain_core::delivery::DispatchAuthority;
 use domain_core::identity::{
-    ClaimToken, DeliveryGeneration, DestinationBindingRevision, EventId, PublicationAttemptId,
-    PublicationEpoch, RowVersion, WorkerId,
+    ClaimToken, DeliveryGeneration, PublicationAttemptId, PublicationEpoch, RowVersion, WorkerId,
 };
-use domain_core::publication::{
-    AcceptanceCertainty, PublicationOutcome, RelayDecision, RetryDisposition,
-};
+use domain_core::publication::AcceptanceCertainty;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-const MOMENT: Duration = Duration::from_millis(1);
 
 /// One attempt that the store admitted.
 pub(super) struct Attempt {
@@ -44,49 +38,6 @@ pub(super) struct Side<H> {
     attempts: BTreeMap<u8, Vec<Attempt>>,
     /// Identities used so far.
     used: u32,
-}
-
-/// The event in a slot, with a binding of its own, so that a process can know it alone.
-fn spec(slot: u8) -> EventSpec {
-    let (aggregate, sequence, tolerant) = match slot {
-        0..=2 => ("a", 1 + i64::from(slot), false),
-        3 | 4 => ("b", i64::from(slot), false),
-        5 | 6 => ("c", i64::from(slot), true),
-        _ => ("d", 1, false),
-    };
-    let spec = event(of_slot(slot).as_str(), aggregate, sequence).binding(revision(slot).as_str());
-    if tolerant {
-        spec.reorder_tolerant()
-    } else {
-        spec
-    }
-}
-
-pub(super) fn of_slot(slot: u8) -> EventId {
-    EventId::parse(format!("e{slot}")).expect("event id")
-}
-
-fn revision(slot: u8) -> DestinationBindingRevision {
-    DestinationBindingRevision::parse(format!("conformance-events-r{slot}")).expect("revision")
-}
-
-fn sendable(slots: impl IntoIterator<Item = u8>) -> Arc<[KnownRecord]> {
-    slots
-        .into_iter()
-        .map(|slot| KnownRecord {
-            binding_revision: revision(slot),
-            ..known()
-        })
-        .collect()
-}
-
-fn budget_of(budget: Budget, mut request: ClaimRequest) -> ClaimRequest {
-    match budget {
-        Budget::Enough => {}
-        Budget::NoTime => request.attempt_budget = 4 * LONG,
-        Budget::OneAttempt => request.maximum_attempts = 1,
-    }
-    request
 }
 
 impl<H: ControlHarness + WindowHarness> Side<H> {
@@ -467,70 +418,5 @@ impl<H: ControlHarness + WindowHarness> Side<H> {
                 return format!("removed {removed}");
             }
         }
-    }
-}
-
-fn ended(spent: &SpentDelivery) -> String {
-    format!(
-        "{} generation {} spent: {}",
-        spent.event_id,
-        spent.generation.value(),
-        spent.reason.as_str()
-    )
-}
-
-fn record_of(claimed: &ClaimedDelivery, answer: Answer) -> OutcomeRecord {
-    let rejected = |disposition| PublicationOutcome::Rejected(failure(disposition));
-    let open = |disposition| PublicationOutcome::Indeterminate(failure(disposition));
-    let soon = RelayDecision::Retry {
-        delay: Duration::from_micros(1),
-    };
-    let (outcome, decision) = match answer {
-        Answer::Acknowledged => (
-            PublicationOutcome::Acknowledged(receipt(claimed)),
-            RelayDecision::Record,
-        ),
-        Answer::RetrySoon => (rejected(RetryDisposition::RetryWithinBudget), soon),
-        Answer::RetryLate => (
-            rejected(RetryDisposition::RetryWithinBudget),
-            RelayDecision::Retry { delay: LONG },
-        ),
-        Answer::OpenRetry => (open(RetryDisposition::RetryWithinBudget), soon),
-        Answer::Exhausted => (rejected(RetryDisposition::NoRetry), RelayDecision::Exhaust),
-        Answer::OpenExhausted => (open(RetryDisposition::NoRetry), RelayDecision::Exhaust),
-        Answer::Misrouted => (
-            PublicationOutcome::AcknowledgedMismatch(receipt(claimed)),
-            RelayDecision::Hold,
-        ),
-    };
-    outcome_of(claimed, outcome, decision)
-}
-
-fn disposition(slot: u8, what: What) -> Disposition {
-    match what {
-        What::Hold => Disposition::Hold,
-        What::Skip => Disposition::Skip {
-            approval: approval(),
-        },
-        What::Compensate { itself } => Disposition::Compensate {
-            approval: approval(),
-            compensating_event: of_slot(if itself { slot } else { (slot + 1) % SLOTS }),
-        },
-        What::AcceptLegacy => Disposition::AcceptLegacy {
-            approval: approval(),
-        },
-        What::Requeue => Disposition::Requeue { window: window() },
-        What::RequeueTooLate => Disposition::Requeue {
-            window: PublicationWindow::new(LONG, MOMENT).expect("window"),
-        },
-    }
-}
-
-fn fence(cover: Cover) -> FenceScope {
-    match cover {
-        Cover::Everything => FenceScope::Everything,
-        Cover::Destination => FenceScope::Destination(known().destination),
-        Cover::Scope(slot) => FenceScope::OrderingScope(spec(slot).seal().partition_key().clone()),
-        Cover::Event(slot) => FenceScope::Event(of_slot(slot)),
     }
 }

@@ -4,15 +4,15 @@
 //! attempt by its number among those of its event.
 
 use super::super::{ControlHarness, WindowHarness};
-use super::op::SLOTS;
-use super::side::{Attempt, Side, of_slot};
+use super::side::{Attempt, Side};
+use super::values::of_slot;
 use crate::ports::RecordedAttempt;
 
 impl<H: ControlHarness + WindowHarness> Side<H> {
-    /// Everything that can be seen, under names.
-    pub(super) async fn view(&self) -> Vec<(String, String)> {
+    /// What can be seen of some events and of the store as a whole, under names.
+    pub(super) async fn view(&self, slots: &[u8]) -> Vec<(String, String)> {
         let mut view = Vec::new();
-        for slot in 0..SLOTS {
+        for &slot in slots {
             view.push((format!("delivery of {slot}"), self.delivery(slot).await));
             view.push((format!("journal of {slot}"), self.journal(slot).await));
             view.push((format!("attempts of {slot}"), self.looked_up(slot).await));

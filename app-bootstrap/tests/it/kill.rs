@@ -1,4 +1,5 @@
-//! The relay killed with SIGKILL at each point between Tx B and Tx C, on PostgreSQL and Kafka.
+//! The relay of either claim card killed with SIGKILL at each point between Tx B and Tx C, and after
+//! Tx C, on PostgreSQL and Kafka.
 //!
 //! Invariant checked: nothing is lost, and a repeat carries the same event id and bytes.
 
@@ -13,6 +14,7 @@ use portfolio::store::{PortfolioDatabase as _, PostgresPortfolio};
 use sqlx::Row as _;
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::ops::RangeInclusive;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +99,19 @@ const ABANDONED: &str = "SELECT count(*) FROM outbox_delivery_attempt_observatio
      WHERE observation_type = 'OUTCOME_OBSERVED' AND acceptance_certainty = 'INDETERMINATE' \
      AND failure_class = 'ATTEMPT_ABANDONED'";
 
+/// Row versions of recorded deliveries by event id.
+async fn recorded(scene: &KafkaScene) -> BTreeMap<String, i64> {
+    sqlx::query(
+        "SELECT event_id, row_version FROM outbox_delivery WHERE state = 'DELIVERY_RECORDED'",
+    )
+    .fetch_all(&mut scene.connect().await)
+    .await
+    .expect("deliveries")
+    .iter()
+    .map(|row| (row.get(0), row.get(1)))
+    .collect()
+}
+
 /// Stored documents by event id.
 async fn documents(scene: &KafkaScene) -> BTreeMap<String, Vec<u8>> {
     sqlx::query("SELECT event_id, envelope_bytes FROM outbox_event")
@@ -121,16 +136,47 @@ async fn records(scene: &KafkaScene) -> BTreeMap<String, usize> {
     seen
 }
 
+/// Where a kill happens, and what it may leave.
+struct Point {
+    failpoints: &'static str,
+    /// Whether Tx C of some record may have been committed by then.
+    recorded: bool,
+    repeats: RangeInclusive<usize>,
+}
+
+/// After Tx B, before anything is sent.
+const CLAIMED_ONLY: Point = Point {
+    failpoints: "relay::before_publish=pause",
+    recorded: false,
+    repeats: 0..=0,
+};
+/// The client has the record, nobody waits for its acknowledgement any more.
+const SENT: Point = Point {
+    failpoints: "kafka::after_send=pause",
+    recorded: false,
+    repeats: 1..=SCOPES,
+};
+/// The broker acknowledged, and Tx C did not run.
+const ACKNOWLEDGED: Point = Point {
+    failpoints: "relay::after_publish=pause",
+    recorded: false,
+    repeats: 1..=SCOPES,
+};
+/// Tx C of one record was committed, and others are under way.
+const ONE_RECORDED: Point = Point {
+    failpoints: "relay::after_publish=sleep(1000)",
+    recorded: true,
+    repeats: 0..=SCOPES,
+};
+
+/// The scopes of the sample; each has one record under way at most.
+const SCOPES: usize = 5;
+
 /// Kills at `point` once `reached`, starts again, and holds the end against the invariants.
-async fn killed_at(
-    failpoints: &str,
-    reached: impl AsyncFn(&KafkaScene) -> bool,
-    repeats: std::ops::RangeInclusive<usize>,
-) {
-    let scene = KafkaScene::create().await;
+async fn killed_at(scene: KafkaScene, point: Point, reached: impl AsyncFn(&KafkaScene) -> bool) {
     let committed = commit_sample(&scene).await;
-    let mut first = serve(&scene, Some(failpoints));
-    eventually(failpoints, LIMIT, async || {
+    let mut first = serve(&scene, Some(point.failpoints));
+    eventually(point.failpoints, LIMIT, async || {
         assert!(
             first.0.try_wait().expect("child").is_none(),
             "{}",
@@ -142,7 +188,8 @@ async fn killed_at(
     first.0.kill().expect("SIGKILL");
     first.0.wait().expect("reaped");
     assert!(count(&scene, CLAIMED).await >= 1, "the kill left a claim");
-    assert_eq!(count(&scene, RECORDED).await, 0, "nothing was recorded yet");
+    let before = recorded(&scene).await;
+    assert_eq!(!before.is_empty(), point.recorded, "{before:?}");
 
     let mut second = serve(&scene, None);
     eventually("everything is recorded", LIMIT, async || {
@@ -166,7 +213,12 @@ async fn killed_at(
         "an event is missing at the broker"
     );
     let repeated: usize = records.values().map(|count| count - 1).sum();
-    assert!(repeats.contains(&repeated), "{repeated} repeats");
+    assert!(point.repeats.contains(&repeated), "{repeated} repeats");
+    let after = recorded(&scene).await;
+    for (id, version) in &before {
+        assert_eq!(after.get(id), Some(version), "{id} was written again");
+        assert_eq!(records.get(id), Some(&1), "{id} was sent again");
+    }
 
     let pid = second.0.id().to_string();
     let stopped = std::process::Command::new("kill")
@@ -180,34 +232,70 @@ async fn killed_at(
     scene.remove().await;
 }
 
+async fn has_claim(scene: &KafkaScene) -> bool {
+    count(scene, CLAIMED).await >= 1
+}
+
+async fn has_record(scene: &KafkaScene) -> bool {
+    !records(scene).await.is_empty()
+}
+
+async fn has_acknowledgement(scene: &KafkaScene) -> bool {
+    log(scene).contains("reached relay::after_publish")
+}
+
+async fn has_recorded(scene: &KafkaScene) -> bool {
+    count(scene, RECORDED).await >= 1 && has_claim(scene).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_claim_and_send() {
-    killed_at(
-        "relay::before_publish=pause",
-        async |scene| count(scene, CLAIMED).await >= 1,
-        0..=0,
-    )
-    .await;
+    killed_at(KafkaScene::create().await, CLAIMED_ONLY, has_claim).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_send_and_acknowledgement() {
-    killed_at(
-        "kafka::after_send=pause",
-        async |scene| !records(scene).await.is_empty(),
-        1..=4,
-    )
-    .await;
+    killed_at(KafkaScene::create().await, SENT, has_record).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_acknowledgement_and_record() {
     killed_at(
-        "relay::after_publish=pause",
-        async |scene| log(scene).contains("reached relay::after_publish"),
-        1..=4,
+        KafkaScene::create().await,
+        ACKNOWLEDGED,
+        has_acknowledgement,
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_a_record() {
+    killed_at(KafkaScene::create().await, ONE_RECORDED, has_recorded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_killed_between_claim_and_send() {
+    killed_at(KafkaScene::with_windows().await, CLAIMED_ONLY, has_claim).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_killed_between_send_and_acknowledgement() {
+    killed_at(KafkaScene::with_windows().await, SENT, has_record).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_killed_between_acknowledgement_and_record() {
+    killed_at(
+        KafkaScene::with_windows().await,
+        ACKNOWLEDGED,
+        has_acknowledgement,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_killed_after_a_record() {
+    killed_at(KafkaScene::with_windows().await, ONE_RECORDED, has_recorded).await;
 }
 
 /// A defect in a worker ends the process; it never lives on without its relay.

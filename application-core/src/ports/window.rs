@@ -1,8 +1,9 @@
 //! Tx B and Tx C for many scopes at once: the card `postgresql-scope-window-claim.v1`.
 //!
 //! Invariant: each record of a window has the same guarantees as one claimed alone, and no record's
-//! conflict touches another: at most one unacknowledged record of an ordering scope, a fresh token
-//! and journalled attempt for each, and a compare-and-set for each outcome.
+//! conflict touches another: it waits for every smaller open record of its ordering scope, and has a
+//! fresh token, a journalled attempt and a compare-and-set of its own. A smaller record that commits
+//! after its successor was claimed is claimed beside it, by either card.
 
 use super::{BudgetSpentReason, KnownRecord};
 use super::{ClaimError, ClaimedDelivery, OutcomeRecord, RecordError, RecordOutcome};

@@ -40,5 +40,5 @@ mod through_window {
 mod differential {
     use crate::harness::PostgresHarness;
 
-    application_core::outbox_differential!(PostgresHarness, cases: 24, seed: 4, runtime: tokio::runtime::Runtime::new().expect("a runtime"));
+    application_core::outbox_differential!(PostgresHarness, cases: 32, seed: 4, runtime: tokio::runtime::Runtime::new().expect("a runtime"));
 }

@@ -27,6 +27,7 @@ mod inbox;
 mod legacy;
 mod migrations;
 mod plans;
+mod planted;
 mod requeue;
 mod retention;
 mod retention_races;

@@ -9,7 +9,8 @@ use domain_core::delivery::DispatchAuthority;
 pub(super) const SLOTS: u8 = 8;
 
 /// One step of a sequence. `slot` names one of the eight events: 0 to 2 are one ordering scope, 3
-/// and 4 another, 5 and 6 are reorder-tolerant, and 7 is alone.
+/// and 4 another, 5 and 6 are reorder-tolerant, and 7 is alone, of the first scope's aggregate but
+/// for another destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Appends the event, under the write admission or past it.
@@ -201,8 +202,8 @@ pub enum Seen {
 pub enum Cover {
     /// Everything.
     Everything,
-    /// The events' destination.
-    Destination,
+    /// The destination of an event.
+    Destination(u8),
     /// The ordering scope of an event.
     Scope(u8),
     /// An event.
@@ -266,7 +267,7 @@ impl Op {
             26 => Self::Fence {
                 cover: match how % 4 {
                     0 => Cover::Everything,
-                    1 => Cover::Destination,
+                    1 => Cover::Destination(slot),
                     2 => Cover::Scope(slot),
                     _ => Cover::Event(slot),
                 },

@@ -10,7 +10,7 @@ use crate::ports::{
     SpentDelivery,
 };
 use domain_core::delivery::PublicationWindow;
-use domain_core::identity::{DestinationBindingRevision, EventId};
+use domain_core::identity::{DestinationBindingRevision, EventId, LogicalDestinationId};
 use domain_core::publication::{PublicationOutcome, RelayDecision, RetryDisposition};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,24 @@ pub(super) fn spec(slot: u8) -> EventSpec {
         0..=2 => ("a", 1 + i64::from(slot), false),
         3 | 4 => ("b", i64::from(slot), false),
         5 | 6 => ("c", i64::from(slot), true),
-        _ => ("d", 1, false),
+        _ => ("a", 1, false),
     };
-    let spec = event(of_slot(slot).as_str(), aggregate, sequence).binding(revision(slot).as_str());
+    let spec = event(of_slot(slot).as_str(), aggregate, sequence)
+        .binding(revision(slot).as_str())
+        .destination(destination(slot).as_str());
     if tolerant {
         spec.reorder_tolerant()
     } else {
         spec
     }
+}
+
+fn destination(slot: u8) -> LogicalDestinationId {
+    let destination = match slot {
+        7 => "conformance-others",
+        _ => "conformance-events",
+    };
+    LogicalDestinationId::parse(destination).expect("destination")
 }
 
 pub(super) fn of_slot(slot: u8) -> EventId {
@@ -46,6 +56,7 @@ pub(super) fn sendable(slots: impl IntoIterator<Item = u8>) -> Arc<[KnownRecord]
     slots
         .into_iter()
         .map(|slot| KnownRecord {
+            destination: destination(slot),
             binding_revision: revision(slot),
             ..known()
         })
@@ -120,7 +131,7 @@ pub(super) fn disposition(slot: u8, what: What) -> Disposition {
 pub(super) fn fence(cover: Cover) -> FenceScope {
     match cover {
         Cover::Everything => FenceScope::Everything,
-        Cover::Destination => FenceScope::Destination(known().destination),
+        Cover::Destination(slot) => FenceScope::Destination(destination(slot)),
         Cover::Scope(slot) => FenceScope::OrderingScope(spec(slot).seal().partition_key().clone()),
         Cover::Event(slot) => FenceScope::Event(of_slot(slot)),
     }

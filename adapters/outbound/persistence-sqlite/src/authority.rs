@@ -1,11 +1,12 @@
 //! The publication epoch and the write admission.
 //!
-//! Invariant: each change is one transaction of the single writer, so no append, claim or business
-//! write is under way beside it: the wait that a freeze and an activation may take is the wait for
-//! the write lock, bounded by the store's own.
+//! Invariant: each change is one transaction of the single writer, whichever process it is in, so no
+//! append, claim or business write is under way beside it: what a freeze and an activation wait for
+//! is the write lock.
 
 use crate::control::{SqliteControl, Trouble, audit, commit};
 use crate::row::{self, CorruptColumn};
+use crate::writer::SqliteWriteTransaction;
 use application_core::ports::{
     ActivationOutcome, AuthorityError, EpochActivation, EpochRecord, FreezeOutcome, OperatorAct,
     PublicationAuthorityPort, ResumeOutcome,
@@ -16,7 +17,10 @@ use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{PublicationEpoch, RowVersion};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The second transaction of a freeze tries at least this long, since the first one came through.
+const LEAST_WAIT: Duration = Duration::from_millis(10);
 
 fn failed(trouble: Trouble) -> AuthorityError {
     match trouble {
@@ -91,38 +95,17 @@ impl PublicationAuthorityPort for SqliteControl {
             .map_err(|error| failed(error.into()))
     }
 
+    /// Announcing waits for the writer under way as well. When that takes longer than `wait`,
+    /// nothing was announced and the answer has the admission as it stands.
     async fn freeze(
         &self,
         generation: i64,
-        _wait: Duration,
+        wait: Duration,
         act: &OperatorAct,
     ) -> Result<FreezeOutcome, AuthorityError> {
-        let open = WriteAdmission {
-            state: WriteAdmissionState::Open,
-            generation,
-        };
-        let announced = self
-            .change(
-                open,
-                AdmissionEvent::FreezeAnnounced,
-                "FREEZE_ANNOUNCED",
-                act,
-            )
+        self.freeze_once(generation, wait, act)
             .await
-            .map_err(failed)?;
-        let freezing = match announced {
-            Change::Moved(freezing) => freezing,
-            Change::Differs(now) => return Ok(FreezeOutcome::Conflict(now)),
-        };
-        // Whoever had the write lock before has given it back by now.
-        let drained = self
-            .change(freezing, AdmissionEvent::WritersDrained, "FROZEN", act)
-            .await
-            .map_err(failed)?;
-        Ok(match drained {
-            Change::Moved(frozen) => FreezeOutcome::Frozen(frozen),
-            Change::Differs(now) => FreezeOutcome::Conflict(now),
-        })
+            .map_err(failed)
     }
 
     async fn resume(
@@ -153,6 +136,54 @@ impl PublicationAuthorityPort for SqliteControl {
 }
 
 impl SqliteControl {
+    async fn freeze_once(
+        &self,
+        generation: i64,
+        wait: Duration,
+        act: &OperatorAct,
+    ) -> Result<FreezeOutcome, Trouble> {
+        let begun = Instant::now();
+        let open = WriteAdmission {
+            state: WriteAdmissionState::Open,
+            generation,
+        };
+        let Some(tx) = self.begin_within(wait).await? else {
+            let mut connection = self.reads.acquire().await?;
+            let now = admission(&mut connection).await?;
+            return Ok(FreezeOutcome::TimedOut(now));
+        };
+        let announced = change(
+            tx,
+            open,
+            AdmissionEvent::FreezeAnnounced,
+            "FREEZE_ANNOUNCED",
+            act,
+        );
+        let freezing = match announced.await? {
+            Change::Moved(freezing) => freezing,
+            Change::Differs(now) => return Ok(FreezeOutcome::Conflict(now)),
+        };
+        // Whoever has the write lock now began after the announcement and is not admitted, or began
+        // in a transaction that no freeze holds back. The next lock is proof that all earlier ended.
+        let left = wait.saturating_sub(begun.elapsed());
+        let Some(tx) = self.begin_within(left.max(LEAST_WAIT)).await? else {
+            let tx = self.begin().await?;
+            let event = AdmissionEvent::DrainTimedOut;
+            return Ok(
+                match change(tx, freezing, event, "FREEZE_TIMED_OUT", act).await? {
+                    Change::Moved(open) => FreezeOutcome::TimedOut(open),
+                    Change::Differs(now) => FreezeOutcome::Conflict(now),
+                },
+            );
+        };
+        Ok(
+            match change(tx, freezing, AdmissionEvent::WritersDrained, "FROZEN", act).await? {
+                Change::Moved(frozen) => FreezeOutcome::Frozen(frozen),
+                Change::Differs(now) => FreezeOutcome::Conflict(now),
+            },
+        )
+    }
+
     async fn reopen(
         &self,
         seen: WriteAdmission,
@@ -160,45 +191,13 @@ impl SqliteControl {
         action: &'static str,
         act: &OperatorAct,
     ) -> Result<ResumeOutcome, AuthorityError> {
+        let tx = self.begin().await.map_err(failed)?;
         Ok(
-            match self
-                .change(seen, event, action, act)
-                .await
-                .map_err(failed)?
-            {
+            match change(tx, seen, event, action, act).await.map_err(failed)? {
                 Change::Moved(open) => ResumeOutcome::Open(open),
                 Change::Differs(now) => ResumeOutcome::Conflict(now),
             },
         )
-    }
-
-    async fn change(
-        &self,
-        seen: WriteAdmission,
-        event: AdmissionEvent,
-        action: &'static str,
-        act: &OperatorAct,
-    ) -> Result<Change, Trouble> {
-        let mut tx = self.begin().await?;
-        let now = admission(tx.connection()).await?;
-        let next = match now.next(event) {
-            Ok(next) if now == seen => next,
-            _ => {
-                tx.rollback().await;
-                return Ok(Change::Differs(now));
-            }
-        };
-        sqlx::query(include_str!("sql/move_admission.sql"))
-            .bind(seen.state.as_str())
-            .bind(seen.generation)
-            .bind(next.state.as_str())
-            .bind(next.generation)
-            .execute(tx.connection())
-            .await?;
-        let subject = format!("generation {}", next.generation);
-        audit(tx.connection(), action, &subject, act, None).await?;
-        commit(tx).await?;
-        Ok(Change::Moved(next))
     }
 
     async fn prepare_once(
@@ -221,7 +220,9 @@ impl SqliteControl {
         &self,
         activation: &EpochActivation,
     ) -> Result<ActivationOutcome, Trouble> {
-        let mut tx = self.begin().await?;
+        let Some(mut tx) = self.begin_within(activation.wait).await? else {
+            return Ok(ActivationOutcome::TimedOut);
+        };
         let active = sqlx::query(include_str!("sql/select_active_epoch.sql"))
             .fetch_optional(tx.connection())
             .await?;
@@ -257,6 +258,35 @@ impl SqliteControl {
         commit(tx).await?;
         Ok(ActivationOutcome::Activated)
     }
+}
+
+/// A compare-and-set on the admission, with its audit row.
+async fn change(
+    mut tx: SqliteWriteTransaction,
+    seen: WriteAdmission,
+    event: AdmissionEvent,
+    action: &'static str,
+    act: &OperatorAct,
+) -> Result<Change, Trouble> {
+    let now = admission(tx.connection()).await?;
+    let next = match now.next(event) {
+        Ok(next) if now == seen => next,
+        _ => {
+            tx.rollback().await;
+            return Ok(Change::Differs(now));
+        }
+    };
+    sqlx::query(include_str!("sql/move_admission.sql"))
+        .bind(seen.state.as_str())
+        .bind(seen.generation)
+        .bind(next.state.as_str())
+        .bind(next.generation)
+        .execute(tx.connection())
+        .await?;
+    let subject = format!("generation {}", next.generation);
+    audit(tx.connection(), action, &subject, act, None).await?;
+    commit(tx).await?;
+    Ok(Change::Moved(next))
 }
 
 fn epoch(row: &SqliteRow) -> Result<EpochRecord, CorruptColumn> {

@@ -1,6 +1,7 @@
 //! How full the outbox is.
 //!
-//! Invariant: the count stops one above what is enough; the age is that of the oldest row counted.
+//! Invariant: one sample reads one row more than is enough at most, the oldest first, so the count
+//! stops there and the age is exact.
 
 use crate::control::SqliteControl;
 use application_core::ports::{CapacityError, OutboxCapacityPort};

@@ -3,15 +3,19 @@
 //! Invariant: every change is one write transaction together with its audit row.
 
 use crate::errors::CommitError;
+use crate::retention::Reaped;
 use crate::writer::{SqliteWriteTransaction, Writer};
 use application_core::ports::OperatorAct;
 use sqlx::{SqliteConnection, SqlitePool};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Dispositions, fences, authority, retention and capacity of one store.
 #[derive(Debug, Clone)]
 pub struct SqliteControl {
     pub(crate) writer: Writer,
     pub(crate) reads: SqlitePool,
+    pub(crate) reaped: Arc<Reaped>,
 }
 
 /// How a transaction of this side ended that has no result.
@@ -31,6 +35,14 @@ impl From<sqlx::Error> for Trouble {
 impl SqliteControl {
     pub(crate) async fn begin(&self) -> Result<SqliteWriteTransaction, Trouble> {
         Ok(self.writer.begin().await?)
+    }
+
+    /// `None` when others held the write lock all the time that the caller would wait.
+    pub(crate) async fn begin_within(
+        &self,
+        wait: Duration,
+    ) -> Result<Option<SqliteWriteTransaction>, Trouble> {
+        Ok(self.writer.begin_within(wait).await?)
     }
 }
 

@@ -12,7 +12,7 @@ use sqlx::{Connection as _, SqlSafeStr as _, SqliteConnection};
 const TABLE: &str = "countersign_migrations";
 
 /// Version, description and text, in order. A text is never changed once released.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (
         1,
         "store identity",
@@ -34,6 +34,11 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         include_str!("../migrations/0004_inbox_consumption.sql"),
     ),
     (5, "control", include_str!("../migrations/0005_control.sql")),
+    (
+        6,
+        "claim scan and guards",
+        include_str!("../migrations/0006_claim_scan_and_guards.sql"),
+    ),
 ];
 
 /// Brings the schema up to date.

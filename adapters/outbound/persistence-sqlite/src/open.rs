@@ -7,6 +7,7 @@ use crate::errors::{Failure, classify};
 use crate::migrations;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// The path cannot be looked at.
-    #[error("{} cannot be looked at", path.display())]
+    /// The path cannot be looked at, or no file can be created there.
+    #[error("{} cannot be looked at or created", path.display())]
     Path {
         /// The path.
         path: PathBuf,
@@ -82,6 +83,9 @@ pub enum OpenError {
     },
 }
 
+/// Read and written by its owner.
+const PRIVATE: u32 = 0o600;
+
 /// How often opening meets another process's lock before it gives up.
 const OPEN_TRIES: u32 = 3;
 
@@ -103,6 +107,7 @@ pub(crate) fn read_options(options: SqliteConnectOptions) -> SqliteConnectOption
 /// Checks the path, creates or migrates the file, and checks how SQLite opened it.
 pub(crate) async fn prepare(path: &Path, options: &SqliteStoreOptions) -> Result<(), OpenError> {
     regular_or_absent(path)?;
+    create_private(path)?;
     let mut tries = 0;
     loop {
         tries += 1;
@@ -120,6 +125,38 @@ fn regular_or_absent(path: &Path) -> Result<(), OpenError> {
             path: path.to_owned(),
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(OpenError::Path {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Creates the file for its owner alone, whatever the process's mask says; SQLite gives the log beside
+/// it the same mode. A file that is there keeps its own.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    // SQLite takes these two for databases without a file, which are refused later.
+    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        return Ok(());
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let created = options
+        .write(true)
+        .create_new(true)
+        .mode(PRIVATE)
+        .open(path)
+        .and_then(|file| file.set_permissions(std::fs::Permissions::from_mode(PRIVATE)));
+    match created {
+        Ok(()) => Ok(()),
+        // Another process was faster, or the directory is not there, which SQLite will say.
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound
+            ) =>
+        {
+            Ok(())
+        }
         Err(source) => Err(OpenError::Path {
             path: path.to_owned(),
             source,

@@ -1,14 +1,18 @@
 //! Removing resolved events, and keeping what a legal hold names.
 //!
 //! Invariant: a batch is one bounded transaction that removes an event with all that tells of it,
-//! children first, or leaves all of it (requirement 004 §19.6).
+//! children first, or leaves all of it (requirement 004 §19.6). Where it stopped is a hint of the
+//! store handle's own; a pass from the start to the end looks at every event.
 
 use crate::control::{SqliteControl, Trouble, audit, commit};
 use crate::encoding::micros;
+use crate::row;
 use application_core::ports::{
     OperatorAct, OutboxRetentionPort, ReapReport, ReapRequest, RetentionError,
 };
 use domain_core::identity::EventId;
+use sqlx::SqliteConnection;
+use std::sync::{Mutex, PoisonError};
 
 fn failed(trouble: Trouble) -> RetentionError {
     match trouble {
@@ -27,6 +31,57 @@ const REMOVALS: [&str; 6] = [
     include_str!("sql/delete_event.sql"),
     include_str!("sql/end_removal.sql"),
 ];
+
+/// Resolved events that one batch looks at, whether they may go or not.
+const LOOKED_AT: u32 = 1_024;
+const LOOKED_AT_ROWS: usize = LOOKED_AT as usize;
+
+/// A place among the resolved events, the longest resolved first.
+#[derive(Debug, Clone)]
+struct Place {
+    terminal_at: i64,
+    event_id: String,
+}
+
+impl Place {
+    /// Before all of them.
+    const START: Self = Self {
+        terminal_at: i64::MIN,
+        event_id: String::new(),
+    };
+}
+
+/// Where the last batch stopped.
+#[derive(Debug)]
+pub(crate) struct Reaped(Mutex<Place>);
+
+impl Default for Reaped {
+    fn default() -> Self {
+        Self(Mutex::new(Place::START))
+    }
+}
+
+impl Reaped {
+    fn get(&self) -> Place {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.clone()
+    }
+
+    fn set(&self, place: Place) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
+
+/// Removes one event with all that tells of it.
+async fn remove(connection: &mut SqliteConnection, event: &str) -> Result<(), sqlx::Error> {
+    for statement in REMOVALS {
+        sqlx::query(statement)
+            .bind(event)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
 
 #[async_trait::async_trait]
 impl OutboxRetentionPort for SqliteControl {
@@ -66,31 +121,41 @@ impl OutboxRetentionPort for SqliteControl {
 
 impl SqliteControl {
     async fn reap_once(&self, request: &ReapRequest) -> Result<ReapReport, Trouble> {
+        let begun_at = self.reaped.get();
         let mut tx = self.begin().await?;
-        let events: Vec<String> = sqlx::query_scalar(include_str!("sql/select_removable.sql"))
+        let seen = sqlx::query(include_str!("sql/select_removable.sql"))
             .bind(micros(request.audit_retention))
             .bind(micros(request.replay_horizon))
-            .bind(request.limit)
+            .bind(begun_at.terminal_at)
+            .bind(&begun_at.event_id)
+            .bind(LOOKED_AT)
             .fetch_all(tx.connection())
             .await?;
-        for event in &events {
-            for statement in REMOVALS {
-                sqlx::query(statement)
-                    .bind(event)
-                    .execute(tx.connection())
-                    .await?;
+        let mut report = ReapReport::default();
+        let mut place = begun_at;
+        let mut left = seen.len();
+        for row in &seen {
+            if report.removed >= u64::from(request.limit) {
+                break;
+            }
+            left -= 1;
+            place = Place {
+                terminal_at: row::value(row, "terminal_at")?,
+                event_id: row::value(row, "event_id")?,
+            };
+            if row::value(row, "removable")? {
+                remove(tx.connection(), &place.event_id).await?;
+                report.removed += 1;
             }
         }
-        let removed = u64::try_from(events.len()).unwrap_or(u64::MAX);
-        let report = ReapReport {
-            removed,
-            finished: removed < u64::from(request.limit),
-        };
-        if events.is_empty() {
+        if report.removed == 0 {
             tx.rollback().await;
         } else {
             commit(tx).await?;
         }
+        report.finished = left == 0 && seen.len() < LOOKED_AT_ROWS;
+        self.reaped
+            .set(if report.finished { Place::START } else { place });
         Ok(report)
     }
 

@@ -5,22 +5,26 @@
 
 use crate::append::SqliteOutbox;
 use crate::control::SqliteControl;
-use crate::deliveries::SqliteDeliveries;
+use crate::deliveries::{Places, SqliteDeliveries};
 use crate::inbox::SqliteInbox;
 use crate::open::{OpenError, SqliteStoreOptions, connect_options, prepare, read_options};
 use crate::query::SqliteQuery;
+use crate::retention::Reaped;
 use crate::transaction::SqliteTransactions;
 use crate::writer::Writer;
 use application_core::ports::AppendPolicy;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqlitePoolOptions;
 use std::path::Path;
+use std::sync::Arc;
 
-/// An open store. Clones share its connections.
+/// An open store. Clones share its connections, and where its scans stand.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     writer: Writer,
     reads: SqlitePool,
+    places: Arc<Places>,
+    reaped: Arc<Reaped>,
 }
 
 impl SqliteStore {
@@ -41,6 +45,8 @@ impl SqliteStore {
         Ok(Self {
             writer: Writer::new(connect, options.write_wait),
             reads,
+            places: Arc::default(),
+            reaped: Arc::default(),
         })
     }
 
@@ -65,6 +71,7 @@ impl SqliteStore {
         SqliteControl {
             writer: self.writer.clone(),
             reads: self.reads.clone(),
+            reaped: Arc::clone(&self.reaped),
         }
     }
 
@@ -81,6 +88,7 @@ impl SqliteStore {
         SqliteDeliveries {
             writer: self.writer.clone(),
             reads: self.reads.clone(),
+            places: Arc::clone(&self.places),
         }
     }
 

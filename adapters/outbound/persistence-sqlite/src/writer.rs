@@ -87,6 +87,24 @@ impl Writer {
         })
     }
 
+    /// Takes the write lock, or gives up after `wait`: `None`.
+    pub(crate) async fn begin_within(
+        &self,
+        wait: Duration,
+    ) -> Result<Option<SqliteWriteTransaction>, sqlx::Error> {
+        // A lock that comes after the wait is given back when the connection returns to the pool.
+        let begun = tokio::time::timeout(wait, async {
+            loop {
+                match self.begin().await {
+                    Err(sqlx::Error::PoolTimedOut) => {}
+                    Err(error) if classify(&error) == Failure::Busy => {}
+                    begun => return begun,
+                }
+            }
+        });
+        begun.await.map_or(Ok(None), |begun| begun.map(Some))
+    }
+
     /// Closes the connection after its last transaction.
     pub(crate) async fn close(&self) {
         self.pool.close().await;

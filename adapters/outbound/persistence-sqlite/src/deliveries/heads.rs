@@ -1,166 +1,155 @@
-//! Heads that may be claimed, the one that waited longest first.
+//! Heads that may be claimed: what a look finds, and what the write lock says of it.
 //!
 //! Invariant: a head is read whole before anything of it is changed, and one that cannot be read
 //! stands in the way of no other.
 
+use super::place::Place;
+use super::scan::{Places, Search};
 use super::{Document, EventError, select_event};
-use crate::encoding::{known, micros};
+use crate::encoding::micros;
 use crate::row::{self, CorruptColumn};
 use application_core::event::StoredOutboxEvent;
-use application_core::ports::{BudgetSpentReason, ClaimRequest, KnownRecord};
+use application_core::ports::{BudgetSpentReason, ClaimRequest, KnownRecord, PartitionShare};
 use domain_core::identity::{DeliveryGeneration, EventId};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
+use std::sync::Arc;
 
-/// Heads that a count of unreadable ones looks at: those that Tx B would meet first.
-const LOOKED_AT: i64 = 16;
+/// Readable heads after which a count of unreadable ones ends.
+const COUNTED_AMONG: usize = 16;
 
-/// A head that can be read, and what is to be done with it.
-pub(super) struct Head {
-    pub(super) event: StoredOutboxEvent,
+/// A row of a scan.
+pub(super) struct LookedAt {
+    event_id: String,
+    generation: i64,
+    row_version: i64,
+    /// Its place in the track.
+    pub(super) place: Place,
+    /// How many rows its statement had looked at with it.
+    pub(super) looked: i64,
+    pub(super) eligible: bool,
+    pub(super) lapsed: bool,
+}
+
+/// An eligible row that can be read. Events are immutable, so one that was read without the lock
+/// is the one that is claimed.
+pub(super) struct Candidate {
+    pub(super) event: Arc<StoredOutboxEvent>,
     pub(super) generation: DeliveryGeneration,
     pub(super) row_version: i64,
     pub(super) lapsed: bool,
-    pub(super) spent: Option<BudgetSpentReason>,
 }
 
-impl Head {
+impl Candidate {
     pub(super) fn event_id(&self) -> &EventId {
         &self.event.identities.event_id
     }
 }
 
-/// What a search met.
-pub(super) struct Found {
-    /// The first head that can be read.
-    pub(super) head: Option<Head>,
-    /// The first that was passed over because it cannot: which row and rule.
-    pub(super) corrupt: Option<String>,
+/// What is to be done with a head.
+pub(super) struct Judgement {
+    pub(super) lapsed: bool,
+    pub(super) spent: Option<BudgetSpentReason>,
 }
 
-/// Where a search goes on: after this place in the order of the claimable heads.
-struct Place {
-    claimable_at: i64,
-    event_id: String,
-}
-
-impl Place {
-    const START: Self = Self {
-        claimable_at: i64::MIN,
-        event_id: String::new(),
-    };
-}
-
-/// What the search is for.
-struct Wanted {
-    known: String,
-    attempt_budget: i64,
-    maximum_attempts: i64,
-}
-
-/// Looks for the head to claim, by the rows and the clock that `connection` sees.
-pub(super) async fn first_readable(
-    connection: &mut SqliteConnection,
-    request: &ClaimRequest,
-    document: Document,
-) -> Result<Found, EventError> {
-    let wanted = Wanted {
-        known: known(&request.known),
-        attempt_budget: micros(request.attempt_budget),
-        maximum_attempts: i64::from(request.maximum_attempts),
-    };
-    let mut place = Place::START;
-    let mut corrupt = None;
-    loop {
-        let rows = select(connection, &wanted, &place, 1).await?;
-        let Some(found) = rows.first() else {
-            return Ok(Found {
-                head: None,
-                corrupt,
-            });
-        };
-        match read(connection, found, document).await {
-            Ok(head) => {
-                return Ok(Found {
-                    head: Some(head),
-                    corrupt,
-                });
-            }
-            Err(EventError::Corrupt(what)) => corrupt = corrupt.or(Some(what)),
-            Err(error @ EventError::Database(_)) => return Err(error),
-        }
-        place = Place {
-            claimable_at: row::value(found, "claimable_at")?,
+impl LookedAt {
+    /// Reads a row of `scan_heads.sql` or `scan_tolerant.sql`.
+    pub(super) fn of(found: &SqliteRow) -> Result<Self, CorruptColumn> {
+        let state: &str = row::value(found, "state")?;
+        Ok(Self {
             event_id: row::value(found, "event_id")?,
-        };
+            generation: row::value(found, "delivery_generation")?,
+            row_version: row::value(found, "row_version")?,
+            place: Place {
+                key: row::value(found, "partition_key_text")?,
+                sequence: row::value(found, "aggregate_sequence")?,
+                index: row::value(found, "aggregate_event_index")?,
+            },
+            looked: row::value(found, "looked")?,
+            eligible: row::value(found, "eligible")?,
+            lapsed: state == "CLAIMED",
+        })
     }
 }
 
-/// How many of the heads that a claim would meet first cannot be read.
-pub(super) async fn count_unreadable(
+/// Reads the event of an eligible row.
+pub(super) async fn read(
     connection: &mut SqliteConnection,
-    records: &[KnownRecord],
-) -> Result<u64, EventError> {
-    let wanted = Wanted {
-        known: known(records),
-        attempt_budget: 0,
-        maximum_attempts: i64::MAX,
-    };
-    let mut unreadable = 0;
-    for found in select(connection, &wanted, &Place::START, LOOKED_AT).await? {
-        match read(connection, &found, Document::Left).await {
-            Ok(_) => {}
-            Err(EventError::Corrupt(_)) => unreadable += 1,
-            Err(error @ EventError::Database(_)) => return Err(error),
+    found: &LookedAt,
+    document: Document,
+) -> Result<Candidate, EventError> {
+    let event_id: EventId = found
+        .event_id
+        .parse()
+        .map_err(|rule| CorruptColumn::new("event_id", rule))?;
+    let generation = DeliveryGeneration::new(found.generation)
+        .map_err(|rule| CorruptColumn::new("delivery_generation", rule))
+        .map_err(|column| EventError::corrupt(&event_id, &column))?;
+    if found.lapsed {
+        let open: i64 = sqlx::query_scalar(include_str!("../sql/select_open_attempts.sql"))
+            .bind(event_id.as_str())
+            .bind(generation.value())
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(EventError::Database)?;
+        if open != 1 {
+            return Err(EventError::Corrupt(format!(
+                "event {event_id}: a lapsed claim has {open} open attempts instead of one"
+            )));
         }
     }
-    Ok(unreadable)
+    Ok(Candidate {
+        generation,
+        row_version: found.row_version,
+        lapsed: found.lapsed,
+        event: Arc::new(select_event(connection, &event_id, document).await?),
+    })
 }
 
-async fn select(
+/// Judges a head under the write lock; `None` when it may not be taken, or not any more.
+pub(super) async fn judge(
     connection: &mut SqliteConnection,
-    wanted: &Wanted,
-    after: &Place,
-    limit: i64,
-) -> Result<Vec<SqliteRow>, EventError> {
-    sqlx::query(include_str!("../sql/select_heads.sql"))
-        .bind(&wanted.known)
-        .bind(wanted.attempt_budget)
-        .bind(wanted.maximum_attempts)
-        .bind(after.claimable_at)
-        .bind(&after.event_id)
-        .bind(limit)
-        .fetch_all(connection)
+    head: &Candidate,
+    request: &ClaimRequest,
+) -> Result<Option<Judgement>, EventError> {
+    let judged = sqlx::query(include_str!("../sql/judge_head.sql"))
+        .bind(head.event_id().as_str())
+        .bind(head.generation.value())
+        .bind(head.row_version)
+        .bind(micros(request.attempt_budget))
+        .bind(i64::from(request.maximum_attempts))
+        .fetch_optional(connection)
         .await
-        .map_err(EventError::Database)
-}
-
-async fn read(
-    connection: &mut SqliteConnection,
-    found: &SqliteRow,
-    document: Document,
-) -> Result<Head, EventError> {
-    let event_id: EventId = row::parsed(found, "event_id")?;
-    let of_event = |column: CorruptColumn| EventError::corrupt(&event_id, &column);
-    let lapsed = row::value(found, "lapsed").map_err(of_event)?;
-    let open: i64 = row::value(found, "open_attempts").map_err(of_event)?;
+        .map_err(EventError::Database)?;
+    let Some(judged) = judged else {
+        return Ok(None);
+    };
+    let lapsed: bool = row::value(&judged, "lapsed")?;
+    let open: i64 = row::value(&judged, "open_attempts")?;
     if lapsed && open != 1 {
-        return Err(EventError::Corrupt(format!(
-            "event {event_id}: a lapsed claim has {open} open attempts instead of one"
-        )));
+        return Ok(None);
     }
-    let spent = row::optional_text(found, "spent", |name| {
+    let spent = row::optional_text(&judged, "spent", |name| {
         [BudgetSpentReason::Deadline, BudgetSpentReason::Attempts]
             .into_iter()
             .find(|reason| reason.as_str() == name)
             .ok_or("an unknown name")
-    });
-    Ok(Head {
-        generation: row::number(found, "delivery_generation", DeliveryGeneration::new)
-            .map_err(of_event)?,
-        row_version: row::value(found, "row_version").map_err(of_event)?,
-        lapsed,
-        spent: spent.map_err(of_event)?,
-        event: select_event(connection, &event_id, document).await?,
-    })
+    })?;
+    Ok(Some(Judgement { lapsed, spent }))
+}
+
+/// How many of the heads that a scan from the start meets first cannot be read.
+pub(super) async fn count_unreadable(
+    connection: &mut SqliteConnection,
+    known: &[KnownRecord],
+) -> Result<u64, EventError> {
+    let search = Search {
+        share: PartitionShare::WHOLE,
+        known,
+        limit: COUNTED_AMONG,
+        lapsed_alone: false,
+        document: Document::Left,
+    };
+    let found = Places::default().look(connection, &search).await?;
+    Ok(found.unreadable)
 }

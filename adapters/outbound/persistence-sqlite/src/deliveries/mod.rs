@@ -6,9 +6,13 @@
 mod claim;
 mod find;
 mod heads;
+mod place;
 mod record;
 mod renew;
+mod scan;
 mod window;
+
+pub(crate) use scan::Places;
 
 use crate::encoding;
 use crate::row;
@@ -21,18 +25,20 @@ use application_core::ports::{
 };
 use domain_core::identity::{ClaimToken, EventId, PublicationAttemptId};
 use sqlx::{SqliteConnection, SqlitePool};
+use std::sync::Arc;
 
 /// The relay's transactions on one store.
 #[derive(Debug, Clone)]
 pub struct SqliteDeliveries {
     pub(crate) writer: Writer,
     pub(crate) reads: SqlitePool,
+    pub(crate) places: Arc<Places>,
 }
 
 #[async_trait::async_trait]
 impl OutboxDeliveryPort for SqliteDeliveries {
     async fn claim_next(&self, request: &ClaimRequest) -> Result<ClaimOutcome, ClaimError> {
-        claim::claim_next(&self.writer, &self.reads, request).await
+        self.claim_one(request).await
     }
 
     async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {

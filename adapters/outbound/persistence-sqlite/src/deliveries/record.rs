@@ -4,9 +4,10 @@
 
 use crate::encoding::micros;
 use crate::errors::CommitError;
-use crate::writer::{SqliteWriteTransaction, Writer};
+use crate::writer::Writer;
 use application_core::ports::{OutcomeRecord, RecordError, RecordOutcome};
 use domain_core::delivery::DeliveryStateName;
+use sqlx::SqliteConnection;
 
 /// Why a record was not written. Whatever its statements did is undone with the transaction.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +25,7 @@ pub(super) async fn record_outcome(
 ) -> Result<RecordOutcome, RecordError> {
     let unavailable = |error: sqlx::Error| RecordError::Unavailable(Box::new(error));
     let mut tx = writer.begin().await.map_err(unavailable)?;
-    let outcome = record_one(&mut tx, record)
+    let outcome = record_one(tx.connection(), record)
         .await
         .map_err(|error| RecordError::Unavailable(Box::new(error)))?;
     if outcome == RecordOutcome::Stale {
@@ -40,17 +41,20 @@ pub(super) async fn record_outcome(
 
 /// Moves one delivery and journals its outcome; a stale record writes nothing.
 pub(super) async fn record_one(
-    tx: &mut SqliteWriteTransaction,
+    connection: &mut SqliteConnection,
     record: &OutcomeRecord,
 ) -> Result<RecordOutcome, RefusedRecord> {
     let state = record.decision.state();
-    if !move_delivery(tx, record, state)
+    if !move_delivery(connection, record, state)
         .await
         .map_err(RefusedRecord::Database)?
     {
         return Ok(RecordOutcome::Stale);
     }
-    match observe(tx, record).await.map_err(RefusedRecord::Database)? {
+    match observe(connection, record)
+        .await
+        .map_err(RefusedRecord::Database)?
+    {
         1 => Ok(RecordOutcome::Recorded(state)),
         observed => Err(RefusedRecord::NotObserved(observed)),
     }
@@ -58,7 +62,7 @@ pub(super) async fn record_one(
 
 /// Whether token, owner, lease and attempt still held, and the row moved.
 async fn move_delivery(
-    tx: &mut SqliteWriteTransaction,
+    connection: &mut SqliteConnection,
     record: &OutcomeRecord,
     state: DeliveryStateName,
 ) -> Result<bool, sqlx::Error> {
@@ -84,13 +88,13 @@ async fn move_delivery(
         .bind(failure.map(|failure| failure.stage.as_str()))
         .bind(record.producer_generation.as_str())
         .bind(reference)
-        .execute(tx.connection())
+        .execute(connection)
         .await?;
     Ok(moved.rows_affected() == 1)
 }
 
 async fn observe(
-    tx: &mut SqliteWriteTransaction,
+    connection: &mut SqliteConnection,
     record: &OutcomeRecord,
 ) -> Result<u64, sqlx::Error> {
     let failure = record.outcome.failure();
@@ -111,7 +115,7 @@ async fn observe(
                 .receipt()
                 .map(|receipt| receipt.record_reference.as_str()),
         )
-        .execute(tx.connection())
+        .execute(connection)
         .await?;
     Ok(observed.rows_affected())
 }

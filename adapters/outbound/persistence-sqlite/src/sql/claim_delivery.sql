@@ -19,7 +19,7 @@ WHERE event_id = ?1
     AND delivery_generation = ?2
     AND row_version = ?3
     AND authority_status = 'CURRENT'
-    AND claimable_at <= clock.now
+    AND (state = 'READY' OR claimable_at <= clock.now)
     AND (state <> 'CLAIMED' OR publication_attempt_count < ?8)
     AND clock.now + ?7 <= automatic_attempt_deadline
 RETURNING claim_until, claim_count, publication_attempt_count

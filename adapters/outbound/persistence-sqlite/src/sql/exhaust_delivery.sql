@@ -28,6 +28,6 @@ WHERE event_id = ?1
     AND delivery_generation = ?2
     AND row_version = ?3
     AND authority_status = 'CURRENT'
-    AND claimable_at <= clock.now
+    AND (state = 'READY' OR claimable_at <= clock.now)
     AND (clock.now + ?4 > automatic_attempt_deadline
         OR (state = 'CLAIMED' AND publication_attempt_count >= ?5))

@@ -257,6 +257,7 @@ impl OutboxHarness for SqliteHarness {
         let mut connection = self.connect().await;
         let mut connection = connection.begin().await.expect("begin");
         let guard = lift(&mut connection, "outbox_delivery_transition").await;
+        let audit = lift(&mut connection, "outbox_delivery_disposition_is_audited").await;
         let done = sqlx::query(
             "UPDATE outbox_delivery
              SET state = ?2, next_attempt_at = NULL, claim_token = NULL, claim_owner = NULL,
@@ -270,6 +271,7 @@ impl OutboxHarness for SqliteHarness {
         .expect("forced");
         assert_eq!(done.rows_affected(), 1);
         restore(&mut connection, guard).await;
+        restore(&mut connection, audit).await;
         connection.commit().await.expect("committed");
     }
 

@@ -4,7 +4,7 @@ use crate::harness::SqliteHarness;
 use application_core::conformance::outbox::OutboxHarness as _;
 use application_core::ports::{TransactionError, TransactionPort as _};
 use domain_core::identity::EventId;
-use sqlx::Row as _;
+use sqlx::{Connection as _, Row as _};
 
 /// `max_page_count` stands in for a full disk: SQLite answers SQLITE_FULL either way.
 #[tokio::test]
@@ -60,8 +60,14 @@ async fn a_full_database_rolls_the_business_row_back_and_recovers() {
 async fn the_schema_refuses_what_no_port_would_write() {
     let harness = SqliteHarness::fresh().await;
     let event = EventId::parse("e1").expect("event id");
-    let faithful = insert("?1", "'c'", "'{}'", "NULL");
-    assert_eq!(harness.raw(faithful, &event).await.expect("faithful"), 1);
+    let mut connection = harness.connect().await;
+    let mut tx = connection.begin().await.expect("begin");
+    let faithful = sqlx::query(insert("?1", "'c'", "'{}'", "NULL"))
+        .bind(event.as_str())
+        .execute(&mut *tx)
+        .await;
+    assert_eq!(faithful.expect("faithful").rows_affected(), 1);
+    tx.rollback().await.expect("rolled back");
     for sql in [
         insert("?1 || ' '", "'c'", "'{}'", "NULL"),
         insert("'é' || ?1", "'c'", "'{}'", "NULL"),

@@ -107,7 +107,7 @@ async fn many_open_a_new_file_at_once() {
             .fetch_one(store.read_pool())
             .await
             .expect("migrations");
-        assert_eq!(applied, 5);
+        assert_eq!(applied, 6);
     }
 }
 

@@ -32,7 +32,13 @@ async fn no_statement_of_the_relay_walks_a_table() {
     for statement in [
         include_str!("../../src/sql/insert_first_delivery.sql"),
         include_str!("../../src/sql/select_taken_identity.sql"),
-        include_str!("../../src/sql/select_heads.sql"),
+        include_str!("../../src/sql/scan_heads.sql"),
+        include_str!("../../src/sql/scan_tolerant.sql"),
+        include_str!("../../src/sql/judge_head.sql"),
+        include_str!("../../src/sql/select_open_attempts.sql"),
+        include_str!("../../src/sql/renew_claim.sql"),
+        include_str!("../../src/sql/select_removable.sql"),
+        include_str!("../../src/sql/select_current.sql"),
         include_str!("../../src/sql/claim_delivery.sql"),
         include_str!("../../src/sql/exhaust_delivery.sql"),
         include_str!("../../src/sql/close_abandoned_attempt.sql"),
@@ -65,29 +71,53 @@ async fn a_walk_is_seen() {
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
-/// The gate probes the index of unresolved rows, and the candidates come in the order of theirs.
+async fn steps(connection: &mut SqliteConnection, statement: &str) -> Vec<String> {
+    let explained: &'static str =
+        Box::leak(format!("EXPLAIN QUERY PLAN {statement}").into_boxed_str());
+    sqlx::query(explained)
+        .fetch_all(connection)
+        .await
+        .expect("plan")
+        .iter()
+        .map(|row| row.get("detail"))
+        .collect()
+}
+
+/// Each statement walks the index that is made for it, in its order.
 #[tokio::test]
-async fn the_candidate_comes_from_the_claimable_index() {
+async fn scans_walk_their_own_indexes() {
     let harness = SqliteHarness::fresh().await;
     let mut connection = harness.connect().await;
-    let steps: Vec<String> = sqlx::query(concat!(
-        "EXPLAIN QUERY PLAN ",
-        include_str!("../../src/sql/select_heads.sql")
-    ))
-    .fetch_all(&mut connection)
-    .await
-    .expect("plan")
-    .iter()
-    .map(|row| row.get("detail"))
-    .collect();
-    for index in ["outbox_delivery_claimable", "outbox_delivery_unresolved"] {
+    for (statement, index) in [
+        (
+            include_str!("../../src/sql/scan_heads.sql"),
+            "outbox_delivery_open_head",
+        ),
+        (
+            include_str!("../../src/sql/judge_head.sql"),
+            "outbox_delivery_open_head",
+        ),
+        (
+            include_str!("../../src/sql/scan_tolerant.sql"),
+            "outbox_delivery_open_tolerant",
+        ),
+        (
+            include_str!("../../src/sql/sample_backlog.sql"),
+            "outbox_delivery_open_age",
+        ),
+        (
+            include_str!("../../src/sql/select_removable.sql"),
+            "outbox_delivery_resolved",
+        ),
+    ] {
+        let steps = steps(&mut connection, statement).await;
         assert!(
             steps.iter().any(|step| step.contains(index)),
             "{index}: {steps:#?}"
         );
+        assert!(
+            !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+            "{steps:#?}"
+        );
     }
-    assert!(
-        !steps.iter().any(|step| step.contains("TEMP B-TREE")),
-        "{steps:#?}"
-    );
 }

@@ -16,14 +16,15 @@ macro_rules! concat_generation {
               dispatch_profile_id, destination_binding_revision, state, claim_count,
               publication_attempt_count, row_version, created_at, automatic_attempt_deadline,
               updated_at, partition_key_text, aggregate_sequence, aggregate_event_index,
-              ordering_required, claim_partition)
+              ordering_required, claim_partition, logical_destination_id)
               SELECT event_id, ",
             $generation,
             ", 'CURRENT', 'p', destination_binding_revision, 'READY', 0, 0, 1, created_at,
               created_at + 1, created_at, partition_key_text, aggregate_sequence,
               aggregate_event_index, ordering_required,
               16 * (instr('0123456789abcdef', substr(partition_key_text, 1, 1)) - 1)
-                  + instr('0123456789abcdef', substr(partition_key_text, 2, 1)) - 1
+                  + instr('0123456789abcdef', substr(partition_key_text, 2, 1)) - 1,
+              logical_destination_id
               FROM outbox_event WHERE event_id = ?1"
         )
     };

@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
 /// Appends past the ports, as the schema allows it.
 const EVENT: &str = "
+    BEGIN;
     INSERT INTO outbox_event (event_id, envelope_version, contract_id, payload_version,
         logical_destination_id, destination_binding_revision, aggregate_type, aggregate_id,
         aggregate_sequence, aggregate_event_index, partition_key_text, ordering_required,
@@ -22,10 +23,11 @@ const EVENT: &str = "
         dispatch_profile_id, destination_binding_revision, state, claim_count,
         publication_attempt_count, row_version, created_at, automatic_attempt_deadline, updated_at,
         partition_key_text, aggregate_sequence, aggregate_event_index, ordering_required,
-        claim_partition)
+        claim_partition, logical_destination_id)
     SELECT event_id, 1, 'CURRENT', 'p', 'r', 'READY', 1, 1, 1, 0, 1, 0, partition_key_text, 1, 0, 1,
-        0
-    FROM outbox_event";
+        0, logical_destination_id
+    FROM outbox_event;
+    COMMIT";
 
 /// The columns that a row of a state has.
 fn columns(state: DeliveryStateName) -> String {
@@ -54,6 +56,8 @@ async fn the_database_has_the_cores_transition_table() {
     for from in DeliveryStateName::ALL {
         for to in DeliveryStateName::ALL {
             let mut tx = connection.begin().await.expect("begin");
+            // That a disposition has its audit row is another rule.
+            lift(&mut tx, "outbox_delivery_disposition_is_audited").await;
             let guard = lift(&mut tx, "outbox_delivery_transition").await;
             tx.execute(AssertSqlSafe(format!(
                 "UPDATE outbox_delivery SET {}",

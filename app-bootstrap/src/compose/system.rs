@@ -9,14 +9,13 @@ use crate::runtime::{
     RelayCounters, RelayWorkers, Scouts, StopSignal, StopSwitch, apply_retention,
     drain_late_observations, watch_capacity, watch_unknown_backlog,
 };
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
     KnownRecord, OutboxAttemptObservationPort, OutboxCapacityPort, OutboxDeliveryPort,
     OutboxMessagePublishPort, OutboxQueryPort, OutboxRetentionPort, OutboxWindowPort,
     PartitionShare,
 };
-use application_core::usecase::{
-    RecordLateObservations, RelayOneRecord, RelaySettings, WindowPorts, WindowSettings,
-};
+use application_core::usecase::{RelayOneRecord, RelaySettings, WindowPorts, WindowSettings};
 use domain_core::identity::WorkerId;
 use outbound_journal::Journal;
 use std::sync::Arc;
@@ -26,6 +25,8 @@ use tokio::task::JoinHandle;
 
 /// Late observations that one transaction writes.
 const LATE_BATCH: usize = 100;
+/// Acknowledgements of lapsed claims kept at most.
+const LAPSED_CAPACITY: usize = 10_000;
 /// How often late observations are drained.
 const LATE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often unknown rows are counted.
@@ -72,20 +73,21 @@ impl RelaySystem {
         let outbox = &compiled.profile.outbox;
         let known: Arc<[_]> = compiled.catalog.known_records().into();
         let publisher = crate::failpoints::around(wrap(provider.publisher()));
-        let card = relay_card(compiled, ports, provider, publisher, Arc::clone(&known));
+        let lapsed = Arc::new(LateObservationQueue::new(LAPSED_CAPACITY));
+        let sending = Sending {
+            publisher,
+            lapsed: Arc::clone(&lapsed),
+        };
+        let card = relay_card(compiled, ports, provider, &sending, Arc::clone(&known));
         let (stop, signal) = StopSwitch::new();
         let (stop_late, late_signal) = StopSwitch::new();
         let readiness = Readiness::default();
         let alarm = Alarm::default();
-        let late = RecordLateObservations::new(
-            provider.late_observations(),
-            Arc::clone(&ports.observations),
-            LATE_BATCH,
-        );
         let mut background = vec![
             tokio::spawn(alarm.clone().guard(drain_late_observations(
-                late,
-                provider.late_observations(),
+                Arc::clone(&ports.observations),
+                vec![provider.late_observations(), lapsed],
+                LATE_BATCH,
                 readiness.clone(),
                 LATE_INTERVAL,
                 late_signal,
@@ -167,12 +169,18 @@ impl RelaySystem {
     }
 }
 
+/// Where records go, and acknowledgements whose claim lapsed in the meantime.
+struct Sending {
+    publisher: Arc<dyn OutboxMessagePublishPort>,
+    lapsed: Arc<LateObservationQueue>,
+}
+
 /// The workers of the tuple's claim card.
 fn relay_card(
     compiled: &Compiled,
     ports: &RelayPorts,
     provider: &Provider,
-    publisher: Arc<dyn OutboxMessagePublishPort>,
+    sending: &Sending,
     known: Arc<[KnownRecord]>,
 ) -> RelayCard {
     let outbox = &compiled.profile.outbox;
@@ -189,12 +197,13 @@ fn relay_card(
             relay: Box::new(RelayOneRecord {
                 admission: provider.admission(),
                 deliveries: Arc::clone(&ports.deliveries),
-                publisher,
+                publisher: Arc::clone(&sending.publisher),
                 codec: Arc::clone(&compiled.codec),
                 clock: Arc::new(ProcessClock),
                 timer: Arc::new(ProcessTimer),
                 entropy: Arc::new(ProcessEntropy),
                 reporter: Arc::new(LogReporter),
+                late: Arc::clone(&sending.lapsed),
                 settings,
             }),
             workers: outbox.maximum_admitted_records,
@@ -205,12 +214,13 @@ fn relay_card(
                 admission: provider.admission(),
                 windows: Arc::clone(&ports.windows),
                 deliveries: Arc::clone(&ports.deliveries),
-                publisher,
+                publisher: Arc::clone(&sending.publisher),
                 codec: Arc::clone(&compiled.codec),
                 clock: Arc::new(ProcessClock),
                 timer: Arc::new(ProcessTimer),
                 entropy: Arc::new(ProcessEntropy),
                 reporter: Arc::new(LogReporter),
+                late: Arc::clone(&sending.lapsed),
             }),
             settings: Box::new(WindowSettings {
                 relay: settings,

@@ -3,7 +3,7 @@
 //! Invariant: a failed drain goes back to the queue and is tried again after a pause.
 
 use super::{Readiness, ReadinessReason, StopSignal};
-use application_core::ports::LatePublicationObservationSource;
+use application_core::ports::{LatePublicationObservationSource, OutboxAttemptObservationPort};
 use application_core::usecase::{LateDrain, RecordLateObservations};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,27 +11,34 @@ use std::time::Duration;
 /// Batches drained after the stop, at most.
 const LAST_BATCHES: u32 = 1000;
 
-/// Drains in bounded batches; after the stop, until nothing is left.
+/// Drains every source in bounded batches; after the stop, until nothing is left.
 pub(crate) async fn drain_late_observations(
-    drain: RecordLateObservations,
-    source: Arc<dyn LatePublicationObservationSource>,
+    journal: Arc<dyn OutboxAttemptObservationPort>,
+    sources: Vec<Arc<dyn LatePublicationObservationSource>>,
+    batch: usize,
     readiness: Readiness,
     interval: Duration,
     mut stop: StopSignal,
 ) {
+    let drains: Vec<RecordLateObservations> = sources
+        .iter()
+        .map(|source| RecordLateObservations::new(Arc::clone(source), Arc::clone(&journal), batch))
+        .collect();
     loop {
         let stopping = stop.stopped_within(interval).await;
         readiness.set(
             ReadinessReason::LateObservationsDropped,
-            source.dropped() > 0,
+            sources.iter().any(|source| source.dropped() > 0),
         );
-        drain_once(&drain).await;
-        if stopping {
-            for _ in 0..LAST_BATCHES {
-                if !drain_once(&drain).await {
-                    return;
+        for drain in &drains {
+            let batches = if stopping { LAST_BATCHES } else { 1 };
+            for _ in 0..batches {
+                if !drain_once(drain).await {
+                    break;
                 }
             }
+        }
+        if stopping {
             return;
         }
     }

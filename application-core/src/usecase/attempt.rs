@@ -4,9 +4,10 @@
 //! lease no longer covers a whole attempt, is not sent.
 
 use super::{RelaySettings, verify_stored_record};
+use crate::late_queue::LateObservationQueue;
 use crate::ports::{
-    ClaimedDelivery, EnvelopeCodec, MonotonicClockPort, OutboxMessagePublishPort, OutcomeRecord,
-    PublicationRequest, RelayReport,
+    ClaimedDelivery, EnvelopeCodec, LatePublicationObservation, MonotonicClockPort,
+    OutboxMessagePublishPort, OutcomeRecord, PublicationRequest, RelayReport,
 };
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::ProducerGeneration;
@@ -103,6 +104,26 @@ impl Attempted {
             outcome: self.outcome.clone(),
             decision: decide(&self.outcome, budget, &settings.retry, jitter),
         }
+    }
+
+    /// Leaves to the journal what the broker acknowledged to a claim that lapsed before its Tx C.
+    pub(super) fn leave_late(
+        &self,
+        producer_generation: &ProducerGeneration,
+        late: &LateObservationQueue,
+    ) {
+        let Some(receipt) = self.outcome.receipt() else {
+            return;
+        };
+        late.offer(|id| LatePublicationObservation {
+            id,
+            attempt: self.claimed.attempt.clone(),
+            producer_generation: producer_generation.clone(),
+            binding_revision: self.claimed.event.binding_revision.clone(),
+            certainty: self.outcome.certainty(),
+            observed_at: receipt.acknowledged_at,
+            record_reference: receipt.record_reference.clone(),
+        });
     }
 
     /// What is told once it is persisted.

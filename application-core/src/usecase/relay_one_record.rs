@@ -5,6 +5,7 @@
 //! nothing is reported before it is persisted (requirement 004 §§18.3, 18.8, 19.2).
 
 use super::attempt::{Attempted, Attempting};
+use crate::late_queue::LateObservationQueue;
 use crate::ports::{
     Admission, AdmissionRefusal, BudgetSpentReason, ClaimError, ClaimOutcome, ClaimRequest,
     EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, MonotonicClockPort,
@@ -126,6 +127,8 @@ pub struct RelayOneRecord {
     pub entropy: Arc<dyn EntropyPort>,
     /// Told after each transition.
     pub reporter: Arc<dyn RelayReporter>,
+    /// Takes acknowledgements whose claim lapsed before they were recorded.
+    pub late: Arc<LateObservationQueue>,
     /// Bounds.
     pub settings: RelaySettings,
 }
@@ -222,10 +225,13 @@ impl RelayOneRecord {
                     reported,
                 })
             }
-            RecordOutcome::Stale => Ok(RelayTurn::Stale {
-                event_id: record.attempt.event_id,
-                attempt_id: record.attempt.attempt_id,
-            }),
+            RecordOutcome::Stale => {
+                attempted.leave_late(&record.producer_generation, &self.late);
+                Ok(RelayTurn::Stale {
+                    event_id: record.attempt.event_id,
+                    attempt_id: record.attempt.attempt_id,
+                })
+            }
         }
     }
 

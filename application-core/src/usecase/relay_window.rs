@@ -7,6 +7,7 @@
 
 use super::RelaySettings;
 use super::attempt::{Attempted, Attempting};
+use crate::late_queue::LateObservationQueue;
 use crate::ports::{
     AdmissionRefusal, Admissions, ClaimError, ClaimedDelivery, EntropyPort, EnvelopeCodec,
     FindAttemptError, FreshAttempt, MonotonicClockPort, OutboxDeliveryPort,
@@ -62,6 +63,8 @@ pub struct WindowPorts {
     pub entropy: Arc<dyn EntropyPort>,
     /// Told after each transition.
     pub reporter: Arc<dyn RelayReporter>,
+    /// Takes acknowledgements whose claim lapsed before they were recorded.
+    pub late: Arc<LateObservationQueue>,
 }
 
 /// What a turn found when it asked for more work.
@@ -368,6 +371,8 @@ impl StoreSide {
                     let _ = self.ports.reporter.report(&report);
                 }
                 RecordOutcome::Stale => {
+                    one.attempted
+                        .leave_late(one.permit.generation(), &self.ports.late);
                     let attempt = &one.attempted.claimed.attempt;
                     stale.push((attempt.event_id.clone(), attempt.attempt_id.clone()));
                 }

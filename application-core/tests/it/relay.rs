@@ -1,7 +1,8 @@
 //! One turn of the relay: order of effects, outcomes, and every lost reply.
 
 use crate::support::*;
-use application_core::ports::AdmissionRefusal;
+use application_core::late_queue::LateObservationQueue;
+use application_core::ports::{AdmissionRefusal, LatePublicationObservationSource as _};
 use application_core::usecase::{RelayError, RelayOneRecord, RelaySettings, RelayTurn};
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::WorkerId;
@@ -13,12 +14,14 @@ struct Scene {
     log: Log,
     store: Arc<Store>,
     relay: RelayOneRecord,
+    late: Arc<LateObservationQueue>,
 }
 
 fn scene(script: Vec<Answer>, outcome: PublicationOutcome) -> Scene {
     let log = Log::default();
     let store = Arc::new(Store::new(log.clone(), script));
     let clock = Arc::new(Clock::stepping(Duration::from_millis(1)));
+    let late = Arc::new(LateObservationQueue::new(8));
     let relay = RelayOneRecord {
         admission: Arc::new(Permits {
             log: log.clone(),
@@ -37,6 +40,7 @@ fn scene(script: Vec<Answer>, outcome: PublicationOutcome) -> Scene {
             log: log.clone(),
             fails: false,
         }),
+        late: late.clone(),
         settings: RelaySettings {
             owner: WorkerId::parse("worker-1").expect("worker"),
             lease: Duration::from_secs(90),
@@ -47,7 +51,12 @@ fn scene(script: Vec<Answer>, outcome: PublicationOutcome) -> Scene {
             known: Arc::from([]),
         },
     };
-    Scene { log, store, relay }
+    Scene {
+        log,
+        store,
+        relay,
+        late,
+    }
 }
 
 fn acknowledged() -> PublicationOutcome {
@@ -247,6 +256,10 @@ async fn a_lapsed_claim_records_and_reports_nothing() {
             scene.relay.execute().await.expect("turn"),
             RelayTurn::Stale { .. }
         ));
+        let left = scene.late.poll_bounded(8);
+        assert_eq!(left.len(), 1, "its acknowledgement is left to the journal");
+        assert_eq!(left[0].certainty, AcceptanceCertainty::Accepted);
+        assert_eq!(left[0].record_reference, receipt().record_reference);
         assert!(
             !scene
                 .log

@@ -4,13 +4,15 @@ use crate::support::{Clock, Log, Reporter, generation, identities, receipt, stor
 use application_core::event::{
     EventIdentities, IntegrationEventDraft, StoredOutboxEvent, ValidatedIntegrationEvent,
 };
+use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
     Admission, AdmissionRefusal, Admissions, AttemptIdentity, BacklogError, ClaimError,
     ClaimOutcome, ClaimRequest, ClaimedDelivery, DecodeError, DecodedEnvelope, EncodeError,
-    EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord, OutboxDeliveryPort,
-    OutboxMessagePublishPort, OutboxWindowPort, OutcomeRecord, PartitionShare, PermitGuard,
-    PublicationAdmissionPort, PublicationPermit, PublicationRequest, RecordError, RecordOutcome,
-    RecordedAttempt, RenewOutcome, RenewRequest, UnknownBacklog, WindowClaim, WindowRequest,
+    EntropyPort, EnvelopeCodec, FindAttemptError, KnownRecord,
+    LatePublicationObservationSource as _, OutboxDeliveryPort, OutboxMessagePublishPort,
+    OutboxWindowPort, OutcomeRecord, PartitionShare, PermitGuard, PublicationAdmissionPort,
+    PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
+    RenewOutcome, RenewRequest, UnknownBacklog, WindowClaim, WindowRequest,
 };
 use application_core::usecase::{
     RelaySettings, RelayWindow, Supply, WindowError, WindowPorts, WindowSettings,
@@ -19,10 +21,10 @@ use domain_core::delivery::DeliveryStateName;
 use domain_core::hashing::{PartitionKey, envelope_sha256};
 use domain_core::identity::*;
 use domain_core::instant::DatabaseInstant;
-use domain_core::publication::{PublicationOutcome, RetryPolicy};
+use domain_core::publication::{AcceptanceCertainty, PublicationOutcome, RetryPolicy};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -114,6 +116,8 @@ struct Store {
     batches: Mutex<Vec<Vec<String>>>,
     lose_claims: AtomicUsize,
     lose_records: AtomicUsize,
+    /// Every claim lapsed before its outcome came.
+    lapsed: AtomicBool,
     refuse_records: AtomicUsize,
 }
 
@@ -163,17 +167,18 @@ impl OutboxWindowPort for Store {
         if spend(&self.refuse_records) {
             return Err(RecordError::Unavailable("down".into()));
         }
+        let lapsed = self.lapsed.load(Ordering::SeqCst);
         let mut batch = Vec::new();
         let mut outcomes = Vec::new();
         for record in records {
             let id = record.attempt.attempt_id.as_str().to_owned();
             outcomes.push(match self.open.lock().expect("open").remove(&id) {
-                Some(_) => {
+                Some(_) if !lapsed => {
                     let state = record.decision.state();
                     self.closed.lock().expect("closed").insert(id, state);
                     RecordOutcome::Recorded(state)
                 }
-                None => RecordOutcome::Stale,
+                _ => RecordOutcome::Stale,
             });
             batch.push(record.attempt.event_id.as_str().to_owned());
         }
@@ -264,6 +269,7 @@ impl EntropyPort for Entropy {
 
 struct Scene {
     relay: RelayWindow,
+    late: Arc<LateObservationQueue>,
     store: Arc<Store>,
     broker: Arc<Broker>,
     permits: Permits,
@@ -285,6 +291,7 @@ impl Scene {
         };
         let clock = Arc::new(Clock::stepping(step));
         let log = Log::default();
+        let late = Arc::new(LateObservationQueue::new(8));
         let ports = WindowPorts {
             admission: Arc::new(permits.clone()),
             windows: store.clone(),
@@ -298,6 +305,7 @@ impl Scene {
                 log: log.clone(),
                 fails: false,
             }),
+            late: late.clone(),
         };
         let settings = WindowSettings {
             relay: RelaySettings {
@@ -315,6 +323,7 @@ impl Scene {
         };
         Self {
             relay: RelayWindow::new(ports, settings),
+            late,
             store,
             broker,
             permits,
@@ -397,6 +406,22 @@ async fn a_lost_claim_reply_is_looked_up_before_anything_is_sent() {
     let turn = scene.relay.turn().await.expect("turn");
     assert_eq!(turn.persisted, 2);
     assert_eq!(scene.broker.sent.lock().expect("sent").len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_to_a_lapsed_claim_is_left_to_the_journal() {
+    let mut scene = Scene::new(&["e1", "e2"], STEP);
+    scene.store.lapsed.store(true, Ordering::SeqCst);
+    let turn = scene.relay.turn().await.expect("turn");
+    assert_eq!((turn.persisted, turn.stale.len()), (0, 2));
+    let left: Vec<_> = scene.late.poll_bounded(8);
+    let attempts: Vec<_> = left.iter().map(|one| &one.attempt.attempt_id).collect();
+    let stale: Vec<_> = turn.stale.iter().map(|(_, attempt)| attempt).collect();
+    assert_eq!(attempts, stale);
+    assert!(
+        left.iter()
+            .all(|one| one.certainty == AcceptanceCertainty::Accepted)
+    );
 }
 
 #[tokio::test]

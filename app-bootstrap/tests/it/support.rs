@@ -83,7 +83,7 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-fn unique() -> String {
+pub(crate) fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let nanos = UNIX_EPOCH.elapsed().expect("after 1970").as_nanos();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl KafkaScene {
     }
 }
 
-fn in_database(server: &str, database: &str) -> String {
+pub(crate) fn in_database(server: &str, database: &str) -> String {
     let (base, query) = server.split_once('?').unwrap_or((server, ""));
     let (host, _) = base.rsplit_once('/').expect("a URL with a database");
     match query {
@@ -187,14 +187,14 @@ fn in_database(server: &str, database: &str) -> String {
     }
 }
 
-fn admin(bootstrap: &str) -> AdminClient<DefaultClientContext> {
+pub(crate) fn admin(bootstrap: &str) -> AdminClient<DefaultClientContext> {
     ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .create()
         .expect("admin client")
 }
 
-async fn create_topic(bootstrap: &str, topic: &str) {
+pub(crate) async fn create_topic(bootstrap: &str, topic: &str) {
     let limit = Some(Duration::from_secs(20));
     let options = AdminOptions::new()
         .request_timeout(limit)

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use lanes::bench::BenchRun;
 use lanes::test::TestRun;
 use services::provisioner::Wish;
 
@@ -59,10 +60,17 @@ enum Task {
         /// the benchmark works and nothing else.
         #[arg(long)]
         quick: bool,
+        /// Measure Debezium with its outbox router beside it; downloads it once.
+        #[arg(long)]
+        peers: bool,
+        /// Events of the large drains.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+        events: Option<u32>,
     },
     /// Kill and stop processes and take the broker away, on real services, and account for every event.
     Faults {
-        /// For how long faults happen; starting, draining and checking come on top.
+        /// For how long processes are killed and stopped; each of two outages lasts a quarter of it.
+        /// Starting, draining and checking come on top.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=120))]
         minutes: u32,
         /// Decides which fault happens when.
@@ -140,7 +148,17 @@ fn run(task: Task) -> Result<bool> {
             packages: package,
             through_socket,
         }),
-        Task::Bench { name, quick } => lanes::bench::run(name, quick),
+        Task::Bench {
+            name,
+            quick,
+            peers,
+            events,
+        } => lanes::bench::run(&BenchRun {
+            bench: name,
+            quick,
+            peers,
+            events,
+        }),
         Task::Faults { minutes, seed } => lanes::faults::run(minutes, seed),
         Task::Architecture => architecture::report(),
         Task::Ci { only } => lanes::ci::run(&only),

@@ -3,8 +3,7 @@
 //! Invariant: the same sessions, batch size, indexes, triggers, synced commits and row writes per event
 //! as the card's.
 
-use crate::fill::fill;
-use crate::scene::{Card, Scene};
+use crate::place::Database;
 use sqlx::Row as _;
 use std::time::Instant;
 
@@ -42,11 +41,10 @@ const RECORD: &str = "WITH moved AS ( \
  SELECT event_id, 1, gen_random_uuid()::text, 2, 'OUTCOME_OBSERVED', sha256(event_id::bytea), 'g', \
      destination_binding_revision, 'ACCEPTED', 'NO_RETRY', 'bench/0@1', clock_timestamp() FROM moved";
 
-/// Events a second.
-pub(crate) async fn rate(scopes: u32, events: u32) -> f64 {
-    let scene = Scene::create(Card::Window, u64::from(events)).await;
-    fill(&scene, events, scopes).await;
-    let mut watch = scene.connect().await;
+/// Events a second, over a copy of a filled database.
+pub(crate) async fn rate(filled: &Database) -> f64 {
+    let database = filled.copy().await;
+    let mut watch = database.connect().await;
     sqlx::raw_sql("ANALYZE; CHECKPOINT")
         .execute(&mut watch)
         .await
@@ -64,7 +62,7 @@ pub(crate) async fn rate(scopes: u32, events: u32) -> f64 {
     let batches: Vec<Vec<String>> = ids.chunks(BATCH).map(<[String]>::to_vec).collect();
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
-        let mut session = scene.connect().await;
+        let mut session = database.connect().await;
         sqlx::raw_sql(
             "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
              SET plan_cache_mode = force_generic_plan",
@@ -99,6 +97,7 @@ pub(crate) async fn rate(scopes: u32, events: u32) -> f64 {
         task.expect("a session");
     }
     let took = began.elapsed();
-    scene.remove().await;
-    f64::from(events) / took.as_secs_f64()
+    drop(watch);
+    database.remove().await;
+    ids.len() as f64 / took.as_secs_f64()
 }

@@ -1,184 +1,164 @@
-//! A backlog drained by the relay as `serve` composes it, publishing to Kafka.
+//! A backlog drained by the relay, publishing to Kafka.
 //!
-//! Invariant: the clock runs from the relay's start to the last recorded delivery.
+//! Invariant: the clock is the database's and runs from the first admitted attempt to the last recorded
+//! delivery, so starting a process is not measured. What was recorded is counted in the database and,
+//! for a whole backlog, again on the topic.
 
-use crate::fill::{appender, draft, fill};
-use crate::scene::{Card, Scene};
-use app_bootstrap::compose::{Provider, RelaySystem, Store};
-use application_core::ports::{TransactionError, TransactionPort as _};
-use application_core::usecase::AppendEventError;
-use sqlx::{Connection as _, PgConnection, Row as _};
+use crate::place::{self, Card, Database, Scene};
+use crate::relay::Relay;
+use sqlx::{PgConnection, Row as _};
 use std::time::{Duration, Instant};
+
+/// When a drain ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    /// When the whole backlog, so many events, is recorded.
+    Events(u32),
+    /// So long after the first record.
+    Time(Duration),
+}
 
 /// What a drain took.
 pub(crate) struct Drained {
-    pub(crate) events: u32,
+    /// Events recorded.
+    pub(crate) events: f64,
     /// Events a second.
     pub(crate) rate: f64,
-    pub(crate) wal_syncs: f64,
-    pub(crate) transactions: f64,
-    /// This process's greatest resident memory so far.
+    /// The relay's greatest resident memory.
     pub(crate) resident_mib: f64,
-    /// From an append's commit to its delivery recorded, on an idle relay.
-    pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
+    /// Times that the log was synced.
+    pub(crate) wal_syncs: f64,
+    /// Bytes of log.
+    pub(crate) wal_bytes: f64,
+    /// Committed transactions.
+    pub(crate) transactions: f64,
 }
 
-/// Events whose latency is measured, one after another on the idle relay.
-const SINGLE_EVENTS: u32 = 100;
+/// Drains a copy.
+pub(crate) async fn measure(card: Card, filled: &Database, bound: Bound) -> Drained {
+    let database = filled.copy().await;
+    let drained = drain(card, &database, bound).await;
+    database.remove().await;
+    drained
+}
 
-pub(crate) async fn rate(card: Card, scopes: u32, events: u32, retained: u32) -> Drained {
-    let scene = Scene::create(card, u64::from(scopes)).await;
-    let mut watch = scene.connect().await;
-    if retained > 0 {
-        retain(&scene, &mut watch, retained).await;
-    }
-    fill(&scene, events, scopes).await;
+/// Drains a copy while a transaction that began before keeps vacuum from removing anything.
+pub(crate) async fn measure_held(card: Card, filled: &Database, bound: Bound) -> Drained {
+    let database = filled.copy().await;
+    let mut holder = database.connect().await;
+    sqlx::raw_sql(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_publication_epoch",
+    )
+    .execute(&mut holder)
+    .await
+    .expect("held");
+    let drained = drain(card, &database, bound).await;
+    drop(holder);
+    database.remove().await;
+    drained
+}
+
+async fn drain(card: Card, database: &Database, bound: Bound) -> Drained {
+    let scene = Scene::on(database, card).await;
+    let mut watch = database.connect().await;
     sqlx::raw_sql("ANALYZE; CHECKPOINT")
         .execute(&mut watch)
         .await
         .expect("analyzed");
     let before = Counters::read(&mut watch).await;
-    let provider = Provider::open(&scene.compiled).await.expect("the provider");
-    let began = Instant::now();
-    let mut system = RelaySystem::start(
-        &scene.compiled,
-        scene.store.relay_ports(),
-        &provider,
-        |publisher| publisher,
-    );
-    until_drained(&mut watch).await;
-    let took = began.elapsed();
+    let mut relay = Relay::start(&scene);
+    let mut first = None;
+    let topic = &scene.topic;
+    place::until("the backlog drained", Duration::from_millis(100), || {
+        relay.check();
+        let records = topic.records();
+        if records > 0 {
+            first.get_or_insert_with(Instant::now);
+        }
+        let done = match bound {
+            Bound::Events(events) => records >= u64::from(events),
+            Bound::Time(time) => first.is_some_and(|first| first.elapsed() >= time),
+        };
+        std::future::ready(done)
+    })
+    .await;
+    if let Bound::Events(_) = bound {
+        until_recorded(&mut watch).await;
+    }
+    let resident_mib = relay.resident_mib();
+    let warned = relay.end();
+    if !warned.is_empty() {
+        println!(
+            "{card:?} warned: {}",
+            warned.lines().next().unwrap_or_default()
+        );
+    }
     let after = Counters::read(&mut watch).await;
-    let (p50_ms, p99_ms) = latencies(&scene, &mut watch, events).await;
-    assert!(system.stop_claiming().await, "every attempt ended in time");
-    provider.close().await;
-    system.finish().await;
-    watch.close().await.expect("closed");
+    let row = sqlx::query(
+        "SELECT (SELECT count(*) FROM outbox_delivery \
+                  WHERE state = 'DELIVERY_RECORDED' AND event_id LIKE 'bench-%')::float8 AS events, \
+                (extract(epoch FROM \
+                    (SELECT max(delivery_recorded_at) FROM outbox_delivery) - \
+                    (SELECT min(observed_at) FROM outbox_delivery_attempt_observation \
+                      WHERE event_id LIKE 'bench-%')))::float8 AS seconds",
+    )
+    .fetch_one(&mut watch)
+    .await
+    .expect("counted");
+    let (recorded, seconds): (f64, f64) = (row.get("events"), row.get("seconds"));
+    drop(watch);
     scene.remove().await;
     Drained {
-        events,
-        rate: f64::from(events) / took.as_secs_f64(),
+        events: recorded,
+        rate: recorded / seconds,
+        resident_mib,
         wal_syncs: after.wal_syncs - before.wal_syncs,
+        wal_bytes: after.wal_bytes - before.wal_bytes,
         transactions: after.transactions - before.transactions,
-        resident_mib: resident_mib(),
-        p50_ms,
-        p99_ms,
     }
 }
 
-/// Recorded rows of earlier days, written past the triggers.
-async fn retain(scene: &Scene, watch: &mut PgConnection, retained: u32) {
-    fill(scene, 1, 1).await;
-    let statement = format!(
-        "SET session_replication_role = replica; \
-         INSERT INTO outbox_delivery (event_id, delivery_generation, authority_status, \
-             dispatch_profile_id, destination_binding_revision, state, claim_count, \
-             publication_attempt_count, first_attempt_at, last_outcome_certainty, \
-             provider_generation, provider_record_reference, delivery_recorded_at, terminal_at, \
-             automatic_attempt_deadline, partition_key_text, aggregate_sequence, \
-             aggregate_event_index, ordering_required, claim_partition, claim_lane) \
-         SELECT 'old-' || n, 1, 'CURRENT', 'p', d.destination_binding_revision, \
-             'DELIVERY_RECORDED', 1, 1, clock_timestamp(), 'ACCEPTED', 'g', 'r', \
-             clock_timestamp(), clock_timestamp(), clock_timestamp(), \
-             encode(sha256((n % 4000)::text::bytea), 'hex'), n, 0, true, 0, d.claim_lane \
-         FROM outbox_delivery AS d, generate_series(1, {retained}) AS n; \
-         DELETE FROM outbox_delivery WHERE event_id NOT LIKE 'old-%'; \
-         DELETE FROM outbox_event; \
-         SET session_replication_role = origin; ANALYZE"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
-        .execute(watch)
-        .await
-        .expect("retained");
-}
-
-async fn until_drained(watch: &mut PgConnection) {
-    loop {
-        let open: bool =
-            sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM outbox_delivery WHERE blocks_scope)")
-                .fetch_one(&mut *watch)
-                .await
-                .expect("asked");
-        if !open {
-            break;
-        }
-        pause(Duration::from_millis(10)).await;
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the pause between two looks at the backlog"
-)]
-async fn pause(duration: Duration) {
-    tokio::time::sleep(duration).await;
-}
-
-/// Appends one event at a time to the drained store and asks the database when it was recorded.
-async fn latencies(scene: &Scene, watch: &mut PgConnection, first: u32) -> (f64, f64) {
-    let Store::Kafka(kafka) = &scene.store else {
-        panic!("the profile is a PostgreSQL one");
-    };
-    for number in first..first + SINGLE_EVENTS {
-        let appender = appender(scene);
-        let appended: Result<(), TransactionError<AppendEventError>> = kafka
-            .transactions
-            .in_write(move |tx| {
-                Box::pin(async move {
-                    // A scope of its own each.
-                    appender
-                        .append(tx, &draft(number, u32::MAX))
-                        .await
-                        .map(drop)
-                })
-            })
-            .await;
-        appended.expect("appended");
-        until_drained(watch).await;
-    }
-    let row = sqlx::query(
-        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY took) AS p50, \
-                percentile_cont(0.99) WITHIN GROUP (ORDER BY took) AS p99 \
-         FROM (SELECT (extract(epoch FROM delivery_recorded_at - created_at) * 1000)::float8 AS took \
-               FROM outbox_delivery ORDER BY created_at DESC LIMIT $1) AS single",
+/// Waits until nothing of the database's backlog is open.
+pub(crate) async fn until_recorded(watch: &mut PgConnection) {
+    let watch = tokio::sync::Mutex::new(watch);
+    place::until(
+        "everything recorded",
+        Duration::from_millis(50),
+        async || {
+            let open: bool = sqlx::query_scalar(
+                "SELECT EXISTS (SELECT 1 FROM outbox_delivery WHERE blocks_scope)",
+            )
+            .fetch_one(&mut **watch.lock().await)
+            .await
+            .expect("asked");
+            !open
+        },
     )
-    .bind(i64::from(SINGLE_EVENTS))
-    .fetch_one(watch)
-    .await
-    .expect("latencies");
-    (row.get("p50"), row.get("p99"))
+    .await;
 }
 
+/// What the server counts. The log's figures are the whole server's, so nobody else may use it.
 struct Counters {
     wal_syncs: f64,
+    wal_bytes: f64,
     transactions: f64,
 }
 
 impl Counters {
     async fn read(watch: &mut PgConnection) -> Self {
         let row = sqlx::query(
-            "SELECT (SELECT wal_sync FROM pg_stat_wal)::float8 AS syncs, \
+            "SELECT wal_sync::float8 AS syncs, wal_bytes::float8 AS bytes, \
                     (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()) \
-                        ::float8 AS commits",
+                        ::float8 AS commits \
+               FROM pg_stat_wal",
         )
         .fetch_one(watch)
         .await
         .expect("counters");
         Self {
             wal_syncs: row.get("syncs"),
+            wal_bytes: row.get("bytes"),
             transactions: row.get("commits"),
         }
     }
-}
-
-fn resident_mib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib: f64 = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_default();
-    kib / 1024.0
 }

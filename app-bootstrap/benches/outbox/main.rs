@@ -1,55 +1,109 @@
-//! What the outbox costs and how fast it drains, on real PostgreSQL and Kafka, beside a bare producer
-//! and the database's own ceiling on the same services in the same run.
+//! What the outbox costs and how fast it drains, on real PostgreSQL and Kafka, beside a bare producer,
+//! the database's own ceiling and, when a Connect worker is named, Debezium with its outbox router, on
+//! the same services in the same run.
 //!
-//! Invariant: figures are measured here or not at all, each with the ratio to its yardstick. Run it
-//! by `cargo xtask bench outbox`, which starts the services and says where they are.
+//! Invariant: figures are measured here or not at all, each ratio beside what it is a ratio to, and no
+//! figure decides whether the run passes. Run it by `cargo xtask bench outbox`, which starts the
+//! services and says where they are.
 #![forbid(unsafe_code)]
 
 mod append;
 mod ceiling;
+mod debezium;
 mod drain;
 mod fill;
+mod http;
+mod latency;
+mod place;
 mod producer;
+mod relay;
 mod report;
-mod scene;
+mod retained;
+mod statements;
 
+use debezium::Worker;
+use drain::{Bound, Drained};
+use fill::Load;
+use place::{Card, Database};
 use report::Report;
-use scene::{Card, Scene};
+use std::time::Duration;
 
 /// How much each part does.
 struct Sizes {
     scopes: Vec<u32>,
-    window_events: u32,
-    per_record_events: u32,
-    append_seconds: u64,
-    retained: u32,
+    /// Events of a backlog.
+    events: u32,
+    /// For how long the per-record card drains its share of a backlog.
+    alone: Duration,
+    /// For how long one kind of business transaction runs at a time.
+    append: Duration,
+    /// Single events whose latency is measured.
+    single: u32,
+    /// Recorded events that a scope keeps in the drains beside retained rows; 0 leaves those out.
+    retained_per_scope: u32,
+    worker: Option<Worker>,
 }
 
 impl Sizes {
-    fn of(quick: bool) -> Self {
+    fn from_arguments() -> Self {
+        let mut arguments = std::env::args().skip(1);
+        let (mut quick, mut events, mut url, mut pid) = (false, None, None, None);
+        while let Some(argument) = arguments.next() {
+            let mut value = || {
+                arguments
+                    .next()
+                    .unwrap_or_else(|| panic!("{argument} needs a value"))
+            };
+            match argument.as_str() {
+                "--quick" => quick = true,
+                "--events" => events = Some(value().parse().expect("--events is a number")),
+                "--connect" => url = Some(value()),
+                "--connect-pid" => pid = Some(value().parse().expect("a process id")),
+                // What cargo adds.
+                "--bench" => {}
+                other => panic!("{other} is not known"),
+            }
+        }
+        let worker = url.zip(pid).map(|(address, pid)| Worker { address, pid });
         if quick {
             Self {
                 scopes: vec![4_000],
-                window_events: 6_000,
-                per_record_events: 300,
-                append_seconds: 1,
-                retained: 0,
+                events: events.unwrap_or(6_000),
+                alone: Duration::from_secs(3),
+                append: Duration::from_millis(500),
+                single: 50,
+                retained_per_scope: 0,
+                worker,
             }
         } else {
             Self {
                 scopes: vec![100, 4_000, 100_000],
-                window_events: 100_000,
-                per_record_events: 2_000,
-                append_seconds: 5,
-                retained: 1_000_000,
+                events: events.unwrap_or(100_000),
+                alone: Duration::from_secs(10),
+                append: Duration::from_secs(3),
+                single: 400,
+                retained_per_scope: 250,
+                worker,
             }
+        }
+    }
+
+    /// A backlog. With few scopes it is smaller, since each of them has one record under way.
+    fn load(&self, scopes: u32) -> Load {
+        Load {
+            events: if scopes < 1_000 {
+                self.events.min(scopes * 200)
+            } else {
+                self.events.max(scopes)
+            },
+            scopes,
+            first_sequence: 1,
         }
     }
 }
 
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
-    let sizes = Sizes::of(quick);
+    let sizes = Sizes::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -61,35 +115,115 @@ fn main() {
 
 async fn run(sizes: &Sizes) -> Report {
     let mut report = Report::default();
+    place::describe(&mut report).await;
     for writers in [1, 16, 64] {
-        let scene = Scene::create(Card::Window, sizes.append_seconds).await;
-        append::measure(&scene, writers, sizes.append_seconds, &mut report).await;
-        scene.remove().await;
+        append::measure(writers, sizes.append, &mut report).await;
     }
-    let producer = producer::rate(sizes.window_events.max(20_000)).await;
-    report.value("bare_producer", producer, "records/s");
-    for &scopes in &sizes.scopes {
-        let ceiling = ceiling::rate(scopes, sizes.window_events).await;
-        report.value(format!("sql_ceiling_{scopes}"), ceiling, "events/s");
-        let alone = drain::rate(Card::PerRecord, scopes, sizes.per_record_events, 0).await;
-        report.drained("per_record", scopes, &alone);
-        let window = drain::rate(Card::Window, scopes, sizes.window_events, 0).await;
-        report.drained("window", scopes, &window);
-        let suffix = match scopes {
-            4_000 => String::new(),
-            other => format!("_{other}"),
-        };
-        for (name, yardstick, rate) in [
-            ("window_vs_per_record", "per_record", alone.rate),
-            ("window_vs_sql_ceiling", "sql_ceiling", ceiling),
-            ("window_vs_bare_producer", "bare_producer", producer),
-        ] {
-            report.ratio(format!("{name}{suffix}"), window.rate, yardstick, rate);
+    // The count that the ratios without a suffix are for comes first; the producer sends its records.
+    let mut counts = sizes.scopes.clone();
+    counts.sort_by_key(|scopes| *scopes != 4_000);
+    let mut bare = 0.0;
+    for scopes in counts {
+        let load = sizes.load(scopes);
+        let filled = Database::create(&format!("filled_{scopes}")).await;
+        fill::fill(&filled, load).await;
+        if bare == 0.0 {
+            bare = producer::rate(&filled).await;
+            report.value("bare_producer", bare, "records/s");
         }
+        drains(sizes, load, &filled, bare, &mut report).await;
+        filled.remove().await;
     }
-    if sizes.retained > 0 {
-        let held = drain::rate(Card::Window, 4_000, sizes.window_events, sizes.retained).await;
-        report.drained("window_retained", 4_000, &held);
+    if sizes.retained_per_scope > 0 {
+        beside_retained_rows(sizes, &mut report).await;
     }
     report
+}
+
+/// Everything that is measured over one number of scopes.
+async fn drains(sizes: &Sizes, load: Load, filled: &Database, bare: f64, report: &mut Report) {
+    let scopes = load.scopes;
+    let ceiling = ceiling::rate(filled).await;
+    report.value(format!("sql_ceiling_{scopes}"), ceiling, "events/s");
+    let alone = drain::measure(Card::PerRecord, filled, Bound::Time(sizes.alone)).await;
+    report.drained(&format!("per_record_{scopes}"), &alone);
+    let window = drain::measure(Card::Window, filled, Bound::Events(load.events)).await;
+    report.drained(&format!("window_{scopes}"), &window);
+    for (card, name) in [(Card::PerRecord, "per_record"), (Card::Window, "window")] {
+        let took = latency::measure(card, scopes, sizes.single).await;
+        report.latency(&format!("{name}_{scopes}"), &took);
+    }
+    let mut yardsticks = vec![
+        ("per_record", alone.rate),
+        ("sql_ceiling", ceiling),
+        ("bare_producer", bare),
+    ];
+    if scopes == 4_000 {
+        for (card, name) in [(Card::PerRecord, "per_record"), (Card::Window, "window")] {
+            statements::measure(card, name, filled, load, report).await;
+        }
+        let wide = drain::measure(Card::PerRecordWide, filled, Bound::Time(sizes.alone)).await;
+        report.drained(&format!("per_record_64_workers_{scopes}"), &wide);
+    }
+    // Debezium reads the log, so the number of scopes is no matter to it; it is asked where the
+    // requirement asks for it.
+    if let (Some(worker), true) = (&sizes.worker, scopes >= 4_000) {
+        let peer = debezium::measure(worker, load).await;
+        report.value(format!("debezium_{scopes}"), peer.rate, "events/s");
+        report.value(
+            format!("debezium_{scopes}_memory"),
+            peer.resident_mib,
+            "MiB",
+        );
+        report.ratio(
+            report::suffixed("window_memory_vs_debezium", scopes),
+            window.resident_mib,
+            "MiB",
+            "debezium",
+            peer.resident_mib,
+        );
+        yardsticks.push(("debezium", peer.rate));
+    }
+    for (name, rate) in yardsticks {
+        report.ratio(
+            report::suffixed(&format!("window_vs_{name}"), scopes),
+            window.rate,
+            "events/s",
+            name,
+            rate,
+        );
+    }
+}
+
+/// Both cards at 4,000 scopes with recorded events before each scope's open ones, then with a
+/// transaction that holds the horizon of vacuum back, and with both.
+async fn beside_retained_rows(sizes: &Sizes, report: &mut Report) {
+    let load = Load {
+        first_sequence: i64::from(sizes.retained_per_scope) + 1,
+        ..sizes.load(4_000)
+    };
+    let plain = Database::create("plain").await;
+    fill::fill(&plain, sizes.load(4_000)).await;
+    let retained = Database::create("retained").await;
+    fill::fill(&retained, load).await;
+    retained::insert(&retained, sizes.retained_per_scope).await;
+    for (filled, held, name) in [
+        (&retained, false, "retained"),
+        (&plain, true, "held_horizon"),
+        (&retained, true, "retained_held_horizon"),
+    ] {
+        for (card, bound, named) in [
+            (Card::PerRecord, Bound::Time(sizes.alone), "per_record"),
+            (Card::Window, Bound::Events(load.events), "window"),
+        ] {
+            let drained: Drained = if held {
+                drain::measure_held(card, filled, bound).await
+            } else {
+                drain::measure(card, filled, bound).await
+            };
+            report.drained(&format!("{named}_{name}_4000"), &drained);
+        }
+    }
+    retained.remove().await;
+    plain.remove().await;
 }

@@ -3,8 +3,17 @@
 //! Invariant: a ratio names what it is a ratio to.
 
 use crate::drain::Drained;
+use crate::latency::Took;
 use std::fmt::Write as _;
 use std::path::Path;
+
+/// A name for any number of scopes but the 4,000 that names without a suffix are for.
+pub(crate) fn suffixed(name: &str, scopes: u32) -> String {
+    match scopes {
+        4_000 => name.to_owned(),
+        other => format!("{name}_{other}"),
+    }
+}
 
 struct Figure {
     name: String,
@@ -31,38 +40,33 @@ impl Report {
         &mut self,
         name: impl Into<String>,
         value: f64,
+        unit: &'static str,
         yardstick: &'static str,
         of: f64,
     ) {
         self.0.push(Figure {
             name: name.into(),
             value,
-            unit: "events/s",
+            unit,
             ratio: Some((yardstick, value / of)),
         });
     }
 
-    pub(crate) fn drained(&mut self, card: &str, scopes: u32, drained: &Drained) {
-        self.value(format!("{card}_{scopes}"), drained.rate, "events/s");
-        let per_event = |count: f64| count / f64::from(drained.events);
-        let named = |what: &str| format!("{card}_{scopes}_{what}");
-        self.value(
-            named("wal_syncs_per_event"),
-            per_event(drained.wal_syncs),
-            "",
-        );
-        self.value(
-            named("transactions_per_event"),
-            per_event(drained.transactions),
-            "",
-        );
-        self.value(named("memory"), drained.resident_mib, "MiB");
-        for (what, value) in [
-            ("latency_p50", drained.p50_ms),
-            ("latency_p99", drained.p99_ms),
+    pub(crate) fn drained(&mut self, name: &str, drained: &Drained) {
+        self.value(name, drained.rate, "events/s");
+        self.value(format!("{name}_memory"), drained.resident_mib, "MiB");
+        for (what, count, unit) in [
+            ("wal_syncs", drained.wal_syncs, "an event"),
+            ("wal_bytes", drained.wal_bytes, "bytes an event"),
+            ("transactions", drained.transactions, "an event"),
         ] {
-            self.value(named(what), value, "ms");
+            self.value(format!("{name}_{what}"), count / drained.events, unit);
         }
+    }
+
+    pub(crate) fn latency(&mut self, name: &str, took: &Took) {
+        self.value(format!("{name}_latency_p50"), took.p50, "ms");
+        self.value(format!("{name}_latency_p99"), took.p99, "ms");
     }
 
     pub(crate) fn table(&self) -> String {

@@ -12,6 +12,7 @@ use super::runner::{self, Counting, LaneResult};
 use super::summary;
 use crate::interruption::Interruption;
 use crate::process::ProcessIdentity;
+use crate::services::connect::ConnectWorker;
 use crate::services::provisioner::{Provisioner, Wish};
 use crate::services::{self, Endpoints, User};
 use crate::workspace;
@@ -23,24 +24,45 @@ pub(crate) enum Bench {
     Outbox,
 }
 
-/// Runs a benchmark; `false` when it failed. `quick` measures little and is what CI runs.
-pub(crate) fn run(bench: Bench, quick: bool) -> Result<bool> {
+/// How a benchmark is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BenchRun {
+    /// What to measure.
+    pub(crate) bench: Bench,
+    /// Measure little, with the build that tests use.
+    pub(crate) quick: bool,
+    /// Measure the peer beside it too.
+    pub(crate) peers: bool,
+    /// Events of the large drains; the benchmark's own number when nothing is said.
+    pub(crate) events: Option<u32>,
+}
+
+impl BenchRun {
+    /// What CI runs: little of it, to see that the benchmark works.
+    pub(crate) fn quick(bench: Bench) -> Self {
+        Self {
+            bench,
+            quick: true,
+            peers: false,
+            events: None,
+        }
+    }
+}
+
+/// Runs a benchmark; `false` when it failed.
+pub(crate) fn run(request: &BenchRun) -> Result<bool> {
     let interruption = Interruption::watch()?;
-    let results = lanes(bench, quick, &interruption)?;
+    let results = lanes(request, &interruption)?;
     let (table, passed) = summary::table(&results);
     println!("{table}");
     Ok(passed)
 }
 
 /// The lanes of one benchmark, for a caller with more lanes.
-pub(crate) fn lanes(
-    bench: Bench,
-    quick: bool,
-    interruption: &Interruption,
-) -> Result<Vec<LaneResult>> {
+pub(crate) fn lanes(request: &BenchRun, interruption: &Interruption) -> Result<Vec<LaneResult>> {
     let built = runner::run(
         "build of the benchmark",
-        command(bench, quick).arg("--no-run"),
+        command(request).arg("--no-run"),
         Counting::OneCheck,
         interruption,
     )?;
@@ -48,32 +70,42 @@ pub(crate) fn lanes(
     let Provisioner::Explicit(endpoints) = Provisioner::choose(Wish::Any)? else {
         let user = User::TestRun(ProcessIdentity::current()?);
         services::up(user)?;
-        let measured = services::endpoints()
-            .and_then(|endpoints| measure(bench, quick, &endpoints, interruption));
+        let measured =
+            services::endpoints().and_then(|endpoints| measure(request, &endpoints, interruption));
         services::release(user)?;
         results.push(measured?);
         return Ok(results);
     };
-    results.push(measure(bench, quick, &endpoints, interruption)?);
+    results.push(measure(request, &endpoints, interruption)?);
     Ok(results)
 }
 
 fn measure(
-    bench: Bench,
-    quick: bool,
+    request: &BenchRun,
     endpoints: &Endpoints,
     interruption: &Interruption,
 ) -> Result<LaneResult> {
-    let mut command = command(bench, quick);
+    let peer = request
+        .peers
+        .then(|| ConnectWorker::start(&endpoints.kafka_bootstrap))
+        .transpose()?;
+    let mut command = command(request);
     command
         .env(services::POSTGRES_URL, &endpoints.postgres_url)
         .env(services::KAFKA_BOOTSTRAP, &endpoints.kafka_bootstrap);
     command.arg("--");
-    if quick {
+    if request.quick {
         command.arg("--quick");
     }
+    if let Some(events) = request.events {
+        command.args(["--events", &events.to_string()]);
+    }
+    if let Some(peer) = &peer {
+        command.args(["--connect", &peer.url()]);
+        command.args(["--connect-pid", &peer.pid().to_string()]);
+    }
     runner::run(
-        match bench {
+        match request.bench {
             Bench::Outbox => "benchmark of the outbox",
         },
         &mut command,
@@ -82,13 +114,13 @@ fn measure(
     )
 }
 
-fn command(bench: Bench, quick: bool) -> Command {
+fn command(request: &BenchRun) -> Command {
     let mut command = Command::new(workspace::cargo());
     command.current_dir(workspace::root());
-    match bench {
+    match request.bench {
         Bench::Outbox => command.args(["bench", "-p", "app-bootstrap", "--bench", "outbox"]),
     };
-    if quick {
+    if request.quick {
         // Everything is built for the tests already.
         command.args(["--profile", "dev"]);
     }

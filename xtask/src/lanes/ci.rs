@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::ValueEnum as _;
 
+use super::bench::{Bench, BenchRun};
 use super::runner::{self, Counting, LaneResult};
 use super::tally::Tally;
 use super::{bench, contracts, deny, features, summary, test};
@@ -53,7 +54,7 @@ pub(crate) fn run(parts: &[Part]) -> Result<bool> {
             Part::Clippy => clippy(&interruption),
             Part::Deny => deny::lanes(&interruption),
             Part::Test => test::lanes(&interruption),
-            Part::Bench => bench::lanes(bench::Bench::Outbox, true, &interruption),
+            Part::Bench => bench::lanes(&BenchRun::quick(Bench::Outbox), &interruption),
             Part::Contracts => contracts::lanes(&interruption),
             Part::Containers => containers(&interruption),
         }));

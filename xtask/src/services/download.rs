@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::lock::{KafkaLock, PostgresLock, verify_file, verify_folder};
+use super::lock::{JarsLock, PostgresLock, verify_file, verify_folder};
 use crate::process::{find_program, run_quietly};
 
 /// The unpacked PostgreSQL package; `native/bin` lies below.
@@ -63,15 +63,29 @@ pub(crate) fn postgres(cache: &Path, lock: &PostgresLock) -> Result<PathBuf> {
 }
 
 /// The folder of jars that make a Kafka broker and its tools.
-pub(crate) fn kafka(cache: &Path, lock: &KafkaLock) -> Result<PathBuf> {
-    let home = cache.join(format!("kafka-{}", lock.version));
+pub(crate) fn kafka(cache: &Path, lock: &JarsLock) -> Result<PathBuf> {
+    jars(cache, "Kafka", lock)
+}
+
+/// The folder of jars that make the Debezium connector for PostgreSQL, a plug-in of Kafka Connect.
+pub(crate) fn debezium(cache: &Path, lock: &JarsLock) -> Result<PathBuf> {
+    jars(cache, "Debezium", lock)
+}
+
+fn jars(cache: &Path, name: &str, lock: &JarsLock) -> Result<PathBuf> {
+    let stem = name.to_lowercase();
+    let home = cache.join(format!("{stem}-{}", lock.version));
     if lock.jars.keys().all(|jar| home.join(jar).is_file()) {
         verify_folder(&home, &lock.jars)?;
         return Ok(home);
     }
-    let mvn = required_program("mvn", "Maven, which fetches Kafka")?;
-    println!("download Kafka {} ({} jars)", lock.version, lock.jars.len());
-    let partial = fresh_folder(cache, "kafka.partial")?;
+    let mvn = required_program("mvn", &format!("Maven, which fetches {name}"))?;
+    println!(
+        "download {name} {} ({} jars)",
+        lock.version,
+        lock.jars.len()
+    );
+    let partial = fresh_folder(cache, &format!("{stem}.partial"))?;
     std::fs::write(partial.join("pom.xml"), pom(lock)?).context("write pom.xml")?;
     run_quietly(
         Command::new(mvn)
@@ -82,14 +96,28 @@ pub(crate) fn kafka(cache: &Path, lock: &KafkaLock) -> Result<PathBuf> {
         "mvn dependency:copy-dependencies",
     )?;
     let libs = partial.join("libs");
+    leave_out(&libs, &lock.left_out)?;
     verify_folder(&libs, &lock.jars)?;
     // What an older lock file or a hand left there is not worth keeping.
     if home.is_dir() {
         std::fs::remove_dir_all(&home).context("remove the old jars")?;
     }
-    std::fs::rename(&libs, &home).context("put Kafka into the cache")?;
+    std::fs::rename(&libs, &home).with_context(|| format!("put {name} into the cache"))?;
     std::fs::remove_dir_all(&partial).context("remove the download folder")?;
     Ok(home)
+}
+
+/// Removes what the program that loads the jars brings itself.
+fn leave_out(libs: &Path, beginnings: &[String]) -> Result<()> {
+    for entry in std::fs::read_dir(libs).context("list jars")? {
+        let entry = entry.context("list jars")?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if beginnings.iter().any(|begin| name.starts_with(begin)) {
+            std::fs::remove_file(entry.path()).with_context(|| format!("remove {name}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// A program that must be there, or an error that says what for.
@@ -130,7 +158,7 @@ fn restore_links(home: &Path) -> Result<()> {
     Ok(())
 }
 
-fn pom(lock: &KafkaLock) -> Result<String> {
+fn pom(lock: &JarsLock) -> Result<String> {
     let mut dependencies = String::new();
     for root in &lock.roots {
         let [group, artifact, version] = root.split(':').collect::<Vec<_>>()[..] else {
@@ -145,7 +173,7 @@ fn pom(lock: &KafkaLock) -> Result<String> {
     }
     Ok(format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"><modelVersion>4.0.0</modelVersion>\
-         <groupId>local</groupId><artifactId>kafka-runtime</artifactId><version>1</version>\
+         <groupId>local</groupId><artifactId>runtime</artifactId><version>1</version>\
          <packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
     ))
 }

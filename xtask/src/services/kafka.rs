@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::download::required_program;
-use super::lock::KafkaLock;
+use super::lock::JarsLock;
 use super::probe;
 use super::state::{Service, ServicesHome};
 use crate::process::{log_tail, run_quietly, spawn_detached};
@@ -25,7 +25,7 @@ pub(crate) const PARTITIONS: u16 = 3;
 pub(crate) fn start(
     home: &ServicesHome,
     libs: &Path,
-    lock: &KafkaLock,
+    lock: &JarsLock,
     taken: &[u16],
 ) -> Result<Service> {
     let run = home.run().join("kafka");
@@ -164,7 +164,8 @@ fn server_properties(port: u16, controller: u16, data: &Path) -> String {
     )
 }
 
-const LOGGING: &str = "\
+/// What a Kafka program logs: warnings, to standard output.
+pub(super) const LOGGING: &str = "\
 rootLogger.level=WARN
 rootLogger.appenderRef.out.ref=OUT
 appender.out.type=Console

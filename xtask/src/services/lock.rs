@@ -18,7 +18,9 @@ pub(crate) struct ServicesLock {
     /// The PostgreSQL package.
     pub(crate) postgres: PostgresLock,
     /// The Kafka jars.
-    pub(crate) kafka: KafkaLock,
+    pub(crate) kafka: JarsLock,
+    /// The jars of the Debezium plug-in for PostgreSQL.
+    pub(crate) debezium: JarsLock,
 }
 
 /// One npm package that holds the PostgreSQL binaries.
@@ -35,17 +37,20 @@ pub(crate) struct PostgresLock {
     pub(crate) sha256: String,
 }
 
-/// The Kafka runtime, as Maven resolves it.
+/// A folder of jars, as Maven resolves it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KafkaLock {
-    /// What the broker calls itself, for people.
+pub(crate) struct JarsLock {
+    /// What the program calls itself, for people.
     pub(crate) version: String,
     /// The Maven plug-in that copies the jars, as `group:artifact:version`.
     pub(crate) resolver: String,
     /// What is asked for, as `group:artifact:version`.
     pub(crate) roots: Vec<String>,
-    /// Everything that this must resolve to: file name to hex SHA-256.
+    /// Beginnings of the names of resolved files that are left out.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
+    /// Everything else that this must resolve to: file name to hex SHA-256.
     pub(crate) jars: BTreeMap<String, String>,
 }
 

@@ -5,6 +5,7 @@
 //! looked for by name.
 
 mod account;
+pub(crate) mod connect;
 #[cfg(feature = "containers")]
 pub(crate) mod containers;
 mod download;

@@ -5,7 +5,7 @@
 //! while the connector is stopped and timed by the topic's end offsets once it goes on.
 
 use crate::fill::{Load, fill};
-use crate::http::ask;
+use crate::http::{ask, ask_if_there};
 use crate::place::{self, Database, Topic};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
@@ -139,9 +139,12 @@ async fn until_records(worker: &Worker, path: &str, topic: &Topic, records: u64)
     .await;
 }
 
-/// The state of the connector, or of its task when that failed.
+/// The state of the connector, or of its task when that failed. A new one has none for a moment.
 async fn state(worker: &Worker, path: &str) -> String {
-    let status = ask(&worker.address, "GET", &format!("{path}/status"), "").await;
+    let status = format!("{path}/status");
+    let Some(status) = ask_if_there(&worker.address, "GET", &status, "").await else {
+        return String::new();
+    };
     let status: Value = serde_json::from_str(&status).expect("a status");
     let task = status["tasks"][0]["state"].as_str().unwrap_or_default();
     if task == "FAILED" {

@@ -7,6 +7,18 @@ use tokio::net::TcpStream;
 
 /// Sends one request and gives the answer's body.
 pub(crate) async fn ask(address: &str, method: &str, path: &str, body: &str) -> String {
+    ask_if_there(address, method, path, body)
+        .await
+        .unwrap_or_else(|| panic!("{method} {path}: 404"))
+}
+
+/// The same; `None` when what is asked about is not there, or not yet.
+pub(crate) async fn ask_if_there(
+    address: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.expect("the worker");
     let request = format!(
         "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -21,6 +33,9 @@ pub(crate) async fn ask(address: &str, method: &str, path: &str, body: &str) -> 
     stream.read_to_string(&mut answer).await.expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).unwrap_or_default();
+    if status == "404" {
+        return None;
+    }
     assert!(status.starts_with('2'), "{method} {path}: {status}: {body}");
-    body.to_owned()
+    Some(body.to_owned())
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod blocked;
 mod ceiling;
 mod debezium;
 mod drain;
@@ -41,13 +42,19 @@ struct Sizes {
     single: u32,
     /// Recorded events that a scope keeps in the drains beside retained rows; 0 leaves those out.
     retained_per_scope: u32,
+    /// Blocked scopes that a search has to pass; 0 leaves that out.
+    blocked: u32,
     worker: Option<Worker>,
+    /// Nothing but the window card's drain and its ceiling, so many times, at the first number of
+    /// scopes.
+    window_alone: u32,
 }
 
 impl Sizes {
     fn from_arguments() -> Self {
         let mut arguments = std::env::args().skip(1);
         let (mut quick, mut events, mut url, mut pid) = (false, None, None, None);
+        let (mut scopes, mut window_alone) = (None, 0);
         while let Some(argument) = arguments.next() {
             let mut value = || {
                 arguments
@@ -57,6 +64,10 @@ impl Sizes {
             match argument.as_str() {
                 "--quick" => quick = true,
                 "--events" => events = Some(value().parse().expect("--events is a number")),
+                "--scopes" => scopes = Some(value().parse().expect("--scopes is a number")),
+                "--window-alone" => {
+                    window_alone = value().parse().expect("--window-alone is a number");
+                }
                 "--connect" => url = Some(value()),
                 "--connect-pid" => pid = Some(value().parse().expect("a process id")),
                 // What cargo adds.
@@ -65,25 +76,30 @@ impl Sizes {
             }
         }
         let worker = url.zip(pid).map(|(address, pid)| Worker { address, pid });
+        let scopes = scopes.map(|scopes| vec![scopes]);
         if quick {
             Self {
-                scopes: vec![4_000],
+                scopes: scopes.unwrap_or_else(|| vec![4_000]),
                 events: events.unwrap_or(6_000),
                 alone: Duration::from_secs(3),
                 append: Duration::from_millis(500),
                 single: 50,
                 retained_per_scope: 0,
+                blocked: 0,
                 worker,
+                window_alone,
             }
         } else {
             Self {
-                scopes: vec![100, 4_000, 100_000],
+                scopes: scopes.unwrap_or_else(|| vec![100, 4_000, 100_000]),
                 events: events.unwrap_or(100_000),
                 alone: Duration::from_secs(10),
                 append: Duration::from_secs(3),
                 single: 400,
                 retained_per_scope: 250,
+                blocked: 100_000,
                 worker,
+                window_alone,
             }
         }
     }
@@ -109,13 +125,20 @@ fn main() {
         .build()
         .expect("a runtime");
     let report = runtime.block_on(run(&sizes));
-    print!("{}", report.table());
-    report.write("outbox");
+    report.write(if sizes.window_alone > 0 {
+        "outbox-window-alone"
+    } else {
+        "outbox"
+    });
 }
 
 async fn run(sizes: &Sizes) -> Report {
     let mut report = Report::default();
     place::describe(&mut report).await;
+    if sizes.window_alone > 0 {
+        window_alone(sizes, &mut report).await;
+        return report;
+    }
     for writers in [1, 16, 64] {
         append::measure(writers, sizes.append, &mut report).await;
     }
@@ -137,7 +160,30 @@ async fn run(sizes: &Sizes) -> Report {
     if sizes.retained_per_scope > 0 {
         beside_retained_rows(sizes, &mut report).await;
     }
+    if sizes.blocked > 0 {
+        behind_blocked_scopes(sizes.blocked, &mut report).await;
+    }
     report
+}
+
+/// One number again and again, for whoever changes what it depends on.
+async fn window_alone(sizes: &Sizes, report: &mut Report) {
+    let load = sizes.load(sizes.scopes[0]);
+    let filled = Database::create("alone").await;
+    fill::fill(&filled, load).await;
+    for _ in 0..sizes.window_alone {
+        let ceiling = ceiling::rate(&filled).await;
+        let window = drain::measure(Card::Window, &filled, Bound::Events(load.events)).await;
+        report.drained(&format!("window_{}", load.scopes), &window);
+        report.ratio(
+            report::suffixed("window_vs_sql_ceiling", load.scopes),
+            window.rate,
+            "events/s",
+            "sql_ceiling",
+            ceiling,
+        );
+    }
+    filled.remove().await;
 }
 
 /// Everything that is measured over one number of scopes.
@@ -193,6 +239,16 @@ async fn drains(sizes: &Sizes, load: Load, filled: &Database, bare: f64, report:
             rate,
         );
     }
+}
+
+/// How long an event of a free scope takes while so many others are blocked.
+async fn behind_blocked_scopes(scopes: u32, report: &mut Report) {
+    let store = blocked::store(scopes).await;
+    for (card, name) in [(Card::PerRecord, "per_record"), (Card::Window, "window")] {
+        let took = blocked::measure(card, &store, 40).await;
+        report.latency(&format!("{name}_behind_{scopes}_blocked"), &took);
+    }
+    store.remove().await;
 }
 
 /// Both cards at 4,000 scopes with recorded events before each scope's open ones, then with a

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 /// Partitions of a topic.
 const PARTITIONS: i32 = 3;
 /// How long anything here may take before the run gives up.
-const LIMIT: Duration = Duration::from_secs(240);
+pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
 /// Which claim card a relay runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,9 @@
-//! The figures of a run, as a table and as JSON.
+//! The figures of a run, as lines and as JSON.
 //!
 //! Invariant: a ratio names what it is a ratio to.
 
 use crate::drain::Drained;
 use crate::latency::Took;
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// A name for any number of scopes but the 4,000 that names without a suffix are for.
@@ -28,7 +27,7 @@ pub(crate) struct Report(Vec<Figure>);
 
 impl Report {
     pub(crate) fn value(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.0.push(Figure {
+        self.keep(Figure {
             name: name.into(),
             value,
             unit,
@@ -44,7 +43,7 @@ impl Report {
         yardstick: &'static str,
         of: f64,
     ) {
-        self.0.push(Figure {
+        self.keep(Figure {
             name: name.into(),
             value,
             unit,
@@ -67,23 +66,20 @@ impl Report {
     pub(crate) fn latency(&mut self, name: &str, took: &Took) {
         self.value(format!("{name}_latency_p50"), took.p50, "ms");
         self.value(format!("{name}_latency_p99"), took.p99, "ms");
+        self.value(format!("{name}_latency_longest"), took.longest, "ms");
     }
 
-    pub(crate) fn table(&self) -> String {
-        let mut table = String::new();
-        for figure in &self.0 {
-            let ratio = figure
-                .ratio
-                .map(|(to, ratio)| format!("  {ratio:.2} x {to}"))
-                .unwrap_or_default();
-            writeln!(
-                table,
-                "{:<44} {:>12.3} {}{ratio}",
-                figure.name, figure.value, figure.unit
-            )
-            .expect("a text takes it");
-        }
-        table
+    /// Keeps a figure and shows it, so that a run that fails later has said what it measured.
+    fn keep(&mut self, figure: Figure) {
+        let ratio = figure
+            .ratio
+            .map(|(to, ratio)| format!("  {ratio:.2} x {to}"))
+            .unwrap_or_default();
+        println!(
+            "{:<44} {:>12.3} {}{ratio}",
+            figure.name, figure.value, figure.unit
+        );
+        self.0.push(figure);
     }
 
     /// Writes `target/bench/NAME.json`.

@@ -62,6 +62,11 @@ impl Scouts {
         self.call.notify_one();
     }
 
+    /// Calls every worker that rests.
+    fn call_all(&self) {
+        self.call.notify_waiters();
+    }
+
     /// Waits after an idle turn: on watch for one interval or a hint, or until called.
     pub async fn wait<'s>(
         &'s self,
@@ -126,8 +131,20 @@ impl<'s> Rest<'s> {
         true
     }
 
+    /// The same where each worker has a share of its own: whoever is on watch gives its post up and
+    /// calls the others, so that a store full of what cannot go is searched by all of them.
+    pub(super) fn search_together(&mut self) -> bool {
+        if self.is_on_watch() {
+            // Before the post is free: who waits is to come, not to take it.
+            self.scouts.call_all();
+            self.watch = None;
+        }
+        self.search()
+    }
+
     /// There was no work. A store that is full of what cannot go is searched at half speed: the
-    /// pause is as long as the search was, within a bound. Tells whether the worker goes on, which it does until the process stops.
+    /// pause is as long as the search was, within a bound. Tells whether the worker goes on, which
+    /// it does until the process stops.
     pub(super) async fn take(&mut self, interval: Duration, stop: &mut StopSignal) -> bool {
         self.resting = true;
         let searched = self
@@ -178,6 +195,30 @@ mod tests {
         );
         scouts.call();
         assert!(matches!(second.await, Woken::Called));
+    }
+
+    #[tokio::test]
+    async fn a_search_together_calls_all_and_leaves_the_post() {
+        let (_switch, stop) = StopSwitch::new();
+        let scouts = Scouts::default();
+        let mut finder = Rest::new(&scouts);
+        assert!(finder.take(INTERVAL, &mut stop.clone()).await);
+        assert!(finder.is_on_watch());
+        let long = Duration::from_secs(60);
+        let (mut first, mut second) = (stop.clone(), stop.clone());
+        let first = scouts.wait(None, long, &mut first);
+        let second = scouts.wait(None, long, &mut second);
+        tokio::pin!(first, second);
+        for waiting in [&mut first, &mut second] {
+            assert!(tokio::time::timeout(INTERVAL, waiting).await.is_err());
+        }
+        assert!(finder.search_together());
+        assert!(!finder.is_on_watch());
+        assert!(matches!(first.await, Woken::Called));
+        assert!(matches!(second.await, Woken::Called));
+        // Its next rest finds the post free.
+        assert!(finder.take(INTERVAL, &mut stop.clone()).await);
+        assert!(finder.is_on_watch());
     }
 
     #[tokio::test]

@@ -62,7 +62,7 @@ impl Worker {
             failures = if turn.is_err() { failures + 1 } else { 0 };
             let goes_on = match self.after(&turn, failures) {
                 Next::Turn => rest.end(),
-                Next::Search => rest.search(),
+                Next::Search => rest.search_together(),
                 Next::Rest => {
                     rest.take(backoff(self.poll_interval, failures), &mut stop)
                         .await

@@ -200,11 +200,11 @@ impl RelayWindow {
         })
     }
 
-    /// Tx B, when at least a quarter of the window is free or what is under way does not end.
+    /// Tx B, when at least three quarters of the window are free or what is under way does not end.
     async fn supply(&mut self) -> Result<(Supply, Vec<SpentDelivery>), WindowError> {
         let records = self.store.settings.records.get();
         let free = records.saturating_sub(u32::try_from(self.under_way.len()).unwrap_or(u32::MAX));
-        let worth_it = |free: &NonZeroU32| self.stalled || free.get() >= records.div_ceil(4);
+        let worth_it = |free: &NonZeroU32| self.stalled || free.get() >= records - records / 4;
         let Some(most) = NonZeroU32::new(free).filter(worth_it) else {
             return Ok((Supply::Flowing, Vec::new()));
         };
@@ -262,26 +262,32 @@ impl RelayWindow {
         );
     }
 
-    /// Waits for the first outcome, one poll interval at most, and takes all that are there.
+    /// Waits for the first outcome, one poll interval at most, and gathers for another, so that one
+    /// transaction records many; what is under way for longer waits for nobody.
     async fn outcomes(&mut self) -> Vec<Done> {
         self.stalled = false;
-        if self.under_way.is_empty() {
-            return Vec::new();
+        let mut done = Vec::new();
+        for wanted in [1, usize::MAX] {
+            let interval = self.store.settings.poll_interval;
+            let mut pause = self.store.ports.timer.pause(interval);
+            while done.len() < wanted && !self.under_way.is_empty() {
+                match select(self.under_way.next(), pause).await {
+                    Either::Left((next, rest)) => {
+                        done.extend(next);
+                        pause = rest;
+                    }
+                    Either::Right(_) => break,
+                }
+            }
+            if done.is_empty() {
+                self.stalled = !self.under_way.is_empty();
+                break;
+            }
         }
-        let pause = self
-            .store
-            .ports
-            .timer
-            .pause(self.store.settings.poll_interval);
-        let first = match select(self.under_way.next(), pause).await {
-            Either::Left((first, _)) => first,
-            Either::Right(_) => None,
-        };
-        let mut done: Vec<Done> = first.into_iter().collect();
+        // What came with the end of the pause.
         while let Some(Some(next)) = self.under_way.next().now_or_never() {
             done.push(next);
         }
-        self.stalled = done.is_empty();
         done
     }
 }

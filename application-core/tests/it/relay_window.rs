@@ -12,7 +12,7 @@ use application_core::ports::{
     LatePublicationObservationSource as _, OutboxDeliveryPort, OutboxMessagePublishPort,
     OutboxWindowPort, OutcomeRecord, PartitionShare, PermitGuard, PublicationAdmissionPort,
     PublicationPermit, PublicationRequest, RecordError, RecordOutcome, RecordedAttempt,
-    RenewOutcome, RenewRequest, UnknownBacklog, WindowClaim, WindowRequest,
+    RenewOutcome, RenewRequest, TimerPort, UnknownBacklog, WindowClaim, WindowRequest,
 };
 use application_core::usecase::{
     RelaySettings, RelayWindow, Supply, WindowError, WindowPorts, WindowSettings,
@@ -234,13 +234,22 @@ struct Broker {
     slow: Mutex<BTreeSet<String>>,
     sent: Mutex<Vec<String>>,
     answer: tokio::sync::Notify,
+    /// Each answer comes so many polls after the one before.
+    apart: AtomicUsize,
 }
 
 #[async_trait::async_trait]
 impl OutboxMessagePublishPort for Broker {
     async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
         let id = request.attempt.event_id.as_str().to_owned();
-        self.sent.lock().expect("sent").push(id.clone());
+        let sent = {
+            let mut sent = self.sent.lock().expect("sent");
+            sent.push(id.clone());
+            sent.len()
+        };
+        for _ in 0..sent * self.apart.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
         if self.slow.lock().expect("slow").contains(&id) {
             self.answer.notified().await;
         }
@@ -267,6 +276,18 @@ impl EntropyPort for Entropy {
     }
 }
 
+/// A pause that is over after many polls.
+struct LongPause;
+
+#[async_trait::async_trait]
+impl TimerPort for LongPause {
+    async fn pause(&self, _: Duration) {
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 struct Scene {
     relay: RelayWindow,
     late: Arc<LateObservationQueue>,
@@ -279,6 +300,11 @@ struct Scene {
 impl Scene {
     /// Four records under way at once, `step` between two readings of the clock.
     fn new(events: &[&str], step: Duration) -> Self {
+        let clock = Arc::new(Clock::stepping(step));
+        Self::with_timer(events, Arc::clone(&clock), clock)
+    }
+
+    fn with_timer(events: &[&str], clock: Arc<Clock>, timer: Arc<dyn TimerPort>) -> Self {
         let store = Arc::new(Store::default());
         store
             .queue
@@ -289,7 +315,6 @@ impl Scene {
         let permits = Permits {
             free: Arc::new(AtomicUsize::new(4)),
         };
-        let clock = Arc::new(Clock::stepping(step));
         let log = Log::default();
         let late = Arc::new(LateObservationQueue::new(8));
         let ports = WindowPorts {
@@ -298,8 +323,8 @@ impl Scene {
             deliveries: store.clone(),
             publisher: broker.clone(),
             codec: Arc::new(Documents),
-            clock: clock.clone(),
-            timer: clock,
+            clock,
+            timer,
             entropy: Arc::new(Entropy::default()),
             reporter: Arc::new(Reporter {
                 log: log.clone(),
@@ -362,6 +387,28 @@ async fn a_window_is_claimed_sent_and_recorded_together() {
     assert_eq!(scene.free(), 4);
     let idle = scene.relay.turn().await.expect("turn");
     assert_eq!((idle.supply, idle.persisted), (Supply::Dry, 0));
+}
+
+/// Answers that come one after another within a poll interval are one transaction.
+#[tokio::test]
+async fn outcomes_are_gathered_for_one_poll_interval() {
+    let clock = Arc::new(Clock::stepping(STEP));
+    let mut scene = Scene::with_timer(&["e1", "e2", "e3", "e4"], clock, Arc::new(LongPause));
+    scene.broker.apart.store(3, Ordering::SeqCst);
+    let turn = scene.relay.turn().await.expect("turn");
+    assert_eq!((turn.persisted, turn.under_way), (4, 0));
+    assert_eq!(scene.store.batches.lock().expect("batches").len(), 1);
+}
+
+/// One that does not come within it is waited for no longer.
+#[tokio::test]
+async fn a_slow_answer_delays_the_others_by_one_poll_interval_at_most() {
+    let clock = Arc::new(Clock::stepping(STEP));
+    let mut scene = Scene::with_timer(&["slow", "e1"], clock, Arc::new(LongPause));
+    let slow = "slow".to_owned();
+    scene.broker.slow.lock().expect("slow").insert(slow);
+    let turn = scene.relay.turn().await.expect("turn");
+    assert_eq!((turn.persisted, turn.under_way), (1, 1));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod claim;
 mod find;
 mod heads;
 mod judge;
+mod lane;
 mod late;
 mod record;
 mod renew;

@@ -6,18 +6,14 @@
 //! tried is found again by the next look.
 
 use super::heads::{Head, Known};
-use crate::rows::{ReadError, StoredRow};
+use super::lane::{self, LaneFound, LaneQuery};
+use crate::rows::ReadError;
 use application_core::event::StoredOutboxEvent;
 use application_core::ports::{KnownRecord, PartitionShare};
-use domain_core::hashing::Sha256Digest;
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::PgConnection;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// Rows that one look takes in on each way through a lane, eligible or not.
-const LOOKED_AT: i64 = 4_096;
 
 /// The two ways through a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,17 +27,28 @@ pub(crate) enum Way {
 /// A row's place in a lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    key: String,
-    sequence: i64,
-    index: i32,
+    pub(super) key: String,
+    pub(super) sequence: i64,
+    pub(super) index: i32,
+}
+
+impl Place {
+    /// Before every row of a share.
+    fn start(share: PartitionShare) -> Self {
+        Self {
+            key: format!("{:02x}", share.first()),
+            sequence: -1,
+            index: -1,
+        }
+    }
 }
 
 /// Which way through which lane of which share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Track {
-    share: PartitionShare,
-    lane: i16,
-    way: Way,
+    pub(super) share: PartitionShare,
+    pub(super) lane: i16,
+    pub(super) way: Way,
 }
 
 /// How far a track was followed.
@@ -91,44 +98,19 @@ pub(crate) struct Search<'r> {
     pub(crate) documents: bool,
 }
 
-/// What the looks at one lane found.
-#[derive(Default)]
-struct LaneFound {
-    heads: Vec<FoundHead>,
-    tolerant: Vec<FoundHead>,
-    /// Whether the last query ended before the end of the share.
-    more: bool,
-    /// Whether it ended because it had found as many as it was asked for.
-    full: bool,
-}
-
-impl LaneFound {
-    fn count(&self) -> usize {
-        self.heads.len() + self.tolerant.len()
+/// The key before which a share ends.
+fn end(share: PartitionShare) -> String {
+    match share.last() {
+        u8::MAX => "g".to_owned(),
+        last => format!("{:02x}", last + 1),
     }
-
-    fn into_turns(self, tolerant_first: bool) -> Vec<FoundHead> {
-        let mut ways = vec![self.heads, self.tolerant];
-        if tolerant_first {
-            ways.reverse();
-        }
-        take_turns(ways)
-    }
-}
-
-/// One query of one lane.
-#[derive(Clone, Copy)]
-struct LaneQuery<'r> {
-    search: &'r Search<'r>,
-    known: &'r Known<'r>,
-    lane: i16,
-    limit: usize,
 }
 
 impl Places {
     /// One bounded look at each lane for its slice of the limit, and another at lanes that have
-    /// more, for what the other lanes leave. Where a look reaches the end of the share with nothing
-    /// found after having begun inside it, it goes on once from the start.
+    /// more, for what the other lanes leave. Where a look reaches the end of the share after having
+    /// begun inside it, it goes on once from the start; once something is found, to the place where
+    /// it began.
     pub(crate) async fn look(
         &self,
         connection: &mut PgConnection,
@@ -137,7 +119,7 @@ impl Places {
         let lanes: BTreeSet<i16> = search
             .known
             .iter()
-            .map(|record| lane(record.destination.as_str()))
+            .map(|record| lane::number(record.destination.as_str()))
             .collect();
         let mut lanes: Vec<i16> = lanes.into_iter().collect();
         let count = lanes.len().max(1);
@@ -155,11 +137,22 @@ impl Places {
                 lane: *lane,
                 limit: slice,
             };
+            let began = query.ways().map(|track| self.get(track));
             self.look_once(connection, &query, &mut found, &mut before)
                 .await?;
-            if found.more && found.count() == 0 && self.at_start(search.share, *lane) {
-                self.look_once(connection, &query, &mut found, &mut before)
-                    .await?;
+            if found.more && self.at_start(search.share, *lane) {
+                if found.count() == 0 {
+                    self.look_once(connection, &query, &mut found, &mut before)
+                        .await?;
+                } else if let Some(left) = slice.checked_sub(found.count()).filter(|left| *left > 0)
+                {
+                    let query = LaneQuery {
+                        limit: left,
+                        ..query
+                    };
+                    self.close_circle(connection, &query, began, &mut found, &mut before)
+                        .await?;
+                }
             }
             by_lane.push(found);
         }
@@ -233,7 +226,7 @@ impl Places {
         }
     }
 
-    /// One query.
+    /// One query from where the lane's walk stands to the end of the share.
     async fn look_once(
         &self,
         connection: &mut PgConnection,
@@ -241,81 +234,25 @@ impl Places {
         found: &mut LaneFound,
         before: &mut HashMap<Track, Progress>,
     ) -> Result<(), ReadError> {
-        let LaneQuery {
-            search,
-            known,
-            lane,
-            limit,
-        } = *query;
-        let track = |way| Track {
-            share: search.share,
-            lane,
-            way,
-        };
-        let began = [Way::Heads, Way::Tolerant].map(|way| self.get(track(way)));
-        let start = Place {
-            key: format!("{:02x}", search.share.first()),
-            sequence: -1,
-            index: -1,
-        };
-        let [heads, tolerant] =
-            [0, 1].map(|way: usize| began[way].after.as_ref().unwrap_or(&start));
-        let end = match search.share.last() {
-            u8::MAX => "g".to_owned(),
-            last => format!("{:02x}", last + 1),
-        };
-        let rows = sqlx::query(include_str!("../sql/scan.sql"))
-            .bind(lane)
-            .bind(&heads.key)
-            .bind(&tolerant.key)
-            .bind(tolerant.sequence)
-            .bind(tolerant.index)
-            .bind(&end)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .bind(LOOKED_AT)
-            .bind(&known.contracts)
-            .bind(&known.versions)
-            .bind(&known.schemas)
-            .bind(&known.destinations)
-            .bind(&known.bindings)
-            .bind(search.documents)
-            .fetch_all(connection)
-            .await?;
+        let tracks = query.ways();
+        let began = tracks.map(|track| self.get(track));
+        let start = Place::start(query.search.share);
+        let places = [0, 1].map(|way: usize| began[way].after.as_ref().unwrap_or(&start));
+        let end = end(query.search.share);
+        let rows = query.select(connection, places, [&end, &end]).await?;
         found.more = false;
         found.full = false;
-        for (way, began) in [Way::Heads, Way::Tolerant].into_iter().zip(began) {
-            let mut last = None;
-            let mut bounded = false;
-            let mut eligible = 0;
-            let heads = match way {
-                Way::Heads => &mut found.heads,
-                Way::Tolerant => &mut found.tolerant,
-            };
-            for row in &rows {
-                let row = ScannedRow(row);
-                if row.way()? != way {
-                    continue;
-                }
-                bounded |= row.0.try_get::<bool, _>("bounded")?;
-                last = Some(row.place()?);
-                if row.is_eligible()? {
-                    eligible += 1;
-                    heads.push(row.found(track(way))?);
-                }
+        for (track, began) in tracks.into_iter().zip(began) {
+            let seen = found.take_in(&rows, track, query.limit)?;
+            if seen.eligible > 0 {
+                before.entry(track).or_insert_with(|| began.clone());
             }
-            if eligible > 0 {
-                before.entry(track(way)).or_insert_with(|| began.clone());
-            }
-            let full = eligible >= limit;
-            found.full |= full;
-            let stopped = bounded || full;
-            found.more |= stopped;
             self.set(
-                track(way),
-                if stopped {
+                track,
+                if seen.stopped {
                     Progress {
                         nothing_so_far: began.after.is_none() || began.nothing_so_far,
-                        after: last,
+                        after: seen.last,
                     }
                 } else {
                     // The end of the share. What lies before the place that the look began at is
@@ -324,6 +261,50 @@ impl Places {
                     Progress::default()
                 },
             );
+        }
+        Ok(())
+    }
+
+    /// One query from the start of the share to where this look began, so that a window is filled
+    /// although the share ends within it. Rows that wait for nobody are left for the next look where
+    /// they share the key at which the circle closes.
+    async fn close_circle(
+        &self,
+        connection: &mut PgConnection,
+        query: &LaneQuery<'_>,
+        began: [Progress; 2],
+        found: &mut LaneFound,
+        before: &mut HashMap<Track, Progress>,
+    ) -> Result<(), ReadError> {
+        let start = Place::start(query.search.share);
+        let [heads, tolerant] = began.each_ref().map(|began| {
+            let after = began.after.as_ref();
+            after.filter(|_| !began.nothing_so_far)
+        });
+        // No digit of a key is greater than `~`, so the head that was found last is before the end.
+        let to = [
+            heads.map_or_else(|| start.key.clone(), |place| format!("{}~", place.key)),
+            tolerant.unwrap_or(&start).key.clone(),
+        ];
+        let rows = query
+            .select(connection, [&start; 2], [&to[0], &to[1]])
+            .await?;
+        found.more = false;
+        found.full = false;
+        for (track, began) in query.ways().into_iter().zip(began) {
+            let seen = found.take_in(&rows, track, query.limit)?;
+            let progress = if seen.stopped {
+                Progress {
+                    after: seen.last,
+                    nothing_so_far: false,
+                }
+            } else {
+                began.clone()
+            };
+            if seen.eligible > 0 {
+                before.entry(track).or_insert(began);
+            }
+            self.set(track, progress);
         }
         Ok(())
     }
@@ -352,13 +333,8 @@ impl Places {
     }
 }
 
-/// The lane of a destination, as the database computes it.
-fn lane(destination: &str) -> i16 {
-    i16::from(Sha256Digest::of(destination.as_bytes()).as_bytes()[0])
-}
-
 /// The rows of several lists, one of each in turn.
-fn take_turns(lists: Vec<Vec<FoundHead>>) -> Vec<FoundHead> {
+pub(super) fn take_turns(lists: Vec<Vec<FoundHead>>) -> Vec<FoundHead> {
     let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut taken = Vec::new();
     loop {
@@ -369,50 +345,6 @@ fn take_turns(lists: Vec<Vec<FoundHead>>) -> Vec<FoundHead> {
         if taken.len() == before {
             return taken;
         }
-    }
-}
-
-/// A row of `scan.sql`.
-struct ScannedRow<'r>(&'r PgRow);
-
-impl ScannedRow<'_> {
-    fn way(&self) -> Result<Way, sqlx::Error> {
-        Ok(match self.0.try_get::<&str, _>("way")? {
-            "HEAD" => Way::Heads,
-            _ => Way::Tolerant,
-        })
-    }
-
-    fn place(&self) -> Result<Place, sqlx::Error> {
-        Ok(Place {
-            key: self.0.try_get("found_key")?,
-            sequence: self.0.try_get("found_sequence")?,
-            index: self.0.try_get("found_index")?,
-        })
-    }
-
-    fn is_eligible(&self) -> Result<bool, sqlx::Error> {
-        Ok(self.0.try_get::<Option<&str>, _>("event_id")?.is_some())
-    }
-
-    fn found(&self, track: Track) -> Result<FoundHead, ReadError> {
-        let head = Head {
-            event_id: self.0.try_get("found_event_id")?,
-            generation: self.0.try_get("delivery_generation")?,
-            row_version: self.0.try_get("row_version")?,
-            place: self.place()?,
-        };
-        let event = match StoredRow::new(self.0).and_then(|row| row.event()) {
-            Ok(event) => Ok(event),
-            Err(ReadError::Corrupt(what)) => Err(what),
-            Err(error @ ReadError::Database(_)) => return Err(error),
-        };
-        Ok(FoundHead {
-            lapsed: self.0.try_get::<&str, _>("state")? == "CLAIMED",
-            head,
-            track,
-            event,
-        })
     }
 }
 

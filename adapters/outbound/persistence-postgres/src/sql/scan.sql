@@ -7,8 +7,9 @@
 -- A row that cannot go has no candidate, so its event is never looked up.
 --
 -- $1 lane, $2 key after which heads begin, $3 key, $4 sequence and $5 index after which events that
--- wait for nobody begin, $6 key before which both end, $7 most eligible rows of each way, $8 most
--- rows looked at, $9…$13 what this process can send, $14 whether documents are wanted.
+-- wait for nobody begin, $6 key before which heads end, $7 most eligible rows of each way, $8 most
+-- rows looked at, $9…$13 what this process can send, $14 whether documents are wanted, $15 key before
+-- which events that wait for nobody end.
 WITH RECURSIVE head AS (
     (
         SELECT d.event_id, d.delivery_generation, d.row_version, d.state, d.partition_key_text,
@@ -66,7 +67,7 @@ WITH RECURSIVE head AS (
            AND d.partition_key_text >= $3::text
            AND (d.partition_key_text, d.aggregate_sequence, d.aggregate_event_index)
                > ($3::text, $4::bigint, $5::integer)
-           AND d.partition_key_text < $6::text
+           AND d.partition_key_text < $15::text
          ORDER BY d.claim_lane, d.partition_key_text, d.aggregate_sequence,
                   d.aggregate_event_index
          LIMIT $8::bigint

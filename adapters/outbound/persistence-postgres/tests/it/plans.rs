@@ -84,7 +84,7 @@ const KNOWN: &str = "array['sample.record.kept'], array[1], array[sha256('payloa
 fn statements() -> Vec<Planned> {
     planned! {
         "scan": "get_byte(sha256('sample-events'), 0)::smallint, '', '', -1, -1, 'g', 16, 4096,
-            KNOWN, true",
+            KNOWN, true, 'g'",
         "lock_head": "'e-00030001', 1, 1",
         "claim": r"'e-00030001', 1, 1, '\x00', 'w', 1, 1, 5, 'a', 'g', '\x00', false, 'DEADLINE'",
         "abandon_attempt": r"'e-00000001', 1, '\x00', 'DEADLINE'",
@@ -212,7 +212,7 @@ async fn a_poll_reads_few_pages(session: &mut PgConnection) {
     assert!(busy < 200, "{busy} pages of {size}");
     let none = Planned {
         arguments: "get_byte(sha256('sample-events'), 0)::smallint, 'fz', 'fz', -1, -1, 'g', 16,
-            4096, KNOWN, true",
+            4096, KNOWN, true, 'g'",
         ..find
     };
     let idle = pages(&explain(session, "ANALYZE, BUFFERS", &none).await);

@@ -83,6 +83,47 @@ async fn the_schema_refuses_what_no_port_would_write() {
     }
 }
 
+/// A polling event without a delivery does not commit, and its note cannot be taken away.
+#[tokio::test]
+async fn a_polling_event_without_a_delivery_does_not_commit() {
+    let harness = SqliteHarness::fresh().await;
+    let event = EventId::parse("e1").expect("event id");
+    let foreign_key = |error: &sqlx::Error| {
+        error
+            .as_database_error()
+            .and_then(|error| error.code())
+            .as_deref()
+            == Some("787")
+    };
+    let sql = insert("?1", "'c'", "'{}'", "NULL");
+    let refused = harness.raw(sql, &event).await.expect_err("alone");
+    assert!(foreign_key(&refused), "{refused}");
+
+    let mut connection = harness.connect().await;
+    let mut tx = connection.begin().await.expect("begin");
+    let inserted = sqlx::query(sql)
+        .bind(event.as_str())
+        .execute(&mut *tx)
+        .await;
+    assert_eq!(inserted.expect("until the commit").rows_affected(), 1);
+    for evasion in [
+        "DELETE FROM outbox_missing_delivery",
+        "UPDATE outbox_missing_delivery SET event_id = 'other'",
+    ] {
+        let refused = sqlx::query(evasion).execute(&mut *tx).await;
+        refused.expect_err(evasion);
+    }
+    let refused = tx.commit().await.expect_err("at the commit");
+    assert!(foreign_key(&refused), "{refused}");
+    drop(connection);
+    assert!(
+        harness
+            .raw("DELETE FROM outbox_event WHERE event_id = ?1", &event)
+            .await
+            .is_ok_and(|rows| rows == 0)
+    );
+}
+
 /// An insert into `outbox_event` with the given expressions, kept for the whole test run.
 fn insert(event_id: &str, correlation: &str, envelope: &str, traceparent: &str) -> &'static str {
     let sql = format!(

@@ -221,6 +221,7 @@ pub(super) async fn scan(
         .bind(vec![destination])
         .bind(vec![known.binding_revision.as_str()])
         .bind(false)
+        .bind("g")
         .fetch_all(connection)
         .await
         .expect("scan.sql");

@@ -14,8 +14,9 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 /// A worker that is not called looks for itself after this many poll intervals.
 const PATIENCE: u32 = 50;
 
-/// The longest pause after a search that found nothing.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+/// The longest pause after a search that found nothing. A store whose searches take longer rests by
+/// itself, and says soon what is young.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// Shared by the workers of one process.
 #[derive(Debug, Clone, Default)]

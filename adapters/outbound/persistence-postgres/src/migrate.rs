@@ -12,7 +12,7 @@ use sqlx::{Executor as _, SqlSafeStr as _};
 /// beside it may be migrated by the same library under its default name.
 const TABLE: &str = "countersign_migration";
 
-const MIGRATIONS: [(i64, &str, &str); 9] = [
+const MIGRATIONS: [(i64, &str, &str); 10] = [
     (
         1,
         "transaction resource",
@@ -57,6 +57,11 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
         9,
         "disposition and retention",
         include_str!("../migrations/0009_disposition_and_retention.sql"),
+    ),
+    (
+        10,
+        "recent claimable",
+        include_str!("../migrations/0010_recent_claimable.sql"),
     ),
 ];
 

@@ -13,6 +13,41 @@ use sqlx::{PgConnection, Row as _};
 /// Rows that one look takes in on each way through a lane, eligible or not.
 const LOOKED_AT: i64 = 4_096;
 
+/// Young rows that a glance looks at, eligible or not.
+const GLANCED_AT: i64 = 256;
+
+/// The eligible ones of a share among the youngest rows of all.
+pub(super) async fn glance(
+    connection: &mut PgConnection,
+    search: &Search<'_>,
+) -> Result<Vec<FoundHead>, ReadError> {
+    let known = Known::of(search.known);
+    let rows = sqlx::query(include_str!("../sql/glance.sql"))
+        .bind(i16::from(search.share.first()))
+        .bind(i16::from(search.share.last()))
+        .bind(GLANCED_AT)
+        .bind(i64::try_from(search.limit).unwrap_or(i64::MAX))
+        .bind(&known.contracts)
+        .bind(&known.versions)
+        .bind(&known.schemas)
+        .bind(&known.destinations)
+        .bind(&known.bindings)
+        .bind(search.documents)
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let scanned = ScannedRow(row);
+            let track = Track {
+                share: search.share,
+                lane: row.try_get("found_lane")?,
+                way: scanned.way()?,
+            };
+            scanned.found(track)
+        })
+        .collect()
+}
+
 /// The lane of a destination, as the database computes it.
 pub(super) fn number(destination: &str) -> i16 {
     i16::from(Sha256Digest::of(destination.as_bytes()).as_bytes()[0])

@@ -11,6 +11,7 @@ mod heads;
 mod judge;
 mod lane;
 mod late;
+mod pace;
 mod record;
 mod renew;
 mod scan;

@@ -7,6 +7,7 @@
 
 use super::heads::{Head, Known};
 use super::lane::{self, LaneFound, LaneQuery};
+use super::pace::{Next, Pace};
 use crate::rows::ReadError;
 use application_core::event::StoredOutboxEvent;
 use application_core::ports::{KnownRecord, PartitionShare};
@@ -14,6 +15,7 @@ use sqlx::PgConnection;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// The two ways through a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +70,8 @@ pub(crate) struct Found {
     pub(crate) finished: bool,
     /// How far each track with eligible rows had been followed before.
     before: HashMap<Track, Progress>,
+    /// Whether only the youngest rows were looked at, which moves no place.
+    glance: bool,
 }
 
 /// An eligible row.
@@ -84,6 +88,7 @@ pub(crate) struct FoundHead {
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     tracks: Mutex<HashMap<Track, Progress>>,
+    paces: Mutex<HashMap<PartitionShare, Pace>>,
     /// Looks so far; each begins with another lane, and with the other way after all lanes.
     looks: AtomicUsize,
 }
@@ -107,11 +112,53 @@ fn end(share: PartitionShare) -> String {
 }
 
 impl Places {
+    /// One bounded look: at the next part of the share, or at the youngest rows while a long search
+    /// has found nothing.
+    pub(crate) async fn look(
+        &self,
+        connection: &mut PgConnection,
+        search: &Search<'_>,
+    ) -> Result<Found, ReadError> {
+        let next = self.paced(search.share, |pace| pace.next(Instant::now()));
+        if next == Next::Search {
+            let found = self.search(connection, search).await?;
+            if found.heads.is_empty() {
+                self.found_nothing(search.share, found.finished);
+            } else {
+                self.paced(search.share, Pace::found);
+            }
+            return Ok(found);
+        }
+        let heads = lane::glance(connection, search).await?;
+        if !heads.is_empty() {
+            self.paced(search.share, Pace::found);
+        }
+        Ok(Found {
+            finished: next == Next::GlanceAtRest && heads.is_empty(),
+            heads,
+            before: HashMap::new(),
+            glance: true,
+        })
+    }
+
+    /// Who looks at everything rests with whoever has just searched a share.
+    fn found_nothing(&self, share: PartitionShare, finished: bool) {
+        let rests = self.paced(share, |pace| pace.nothing(finished, Instant::now()));
+        if let Some(until) = rests {
+            self.paced(PartitionShare::WHOLE, |pace| pace.rest(until));
+        }
+    }
+
+    fn paced<T>(&self, share: PartitionShare, of: impl FnOnce(&mut Pace) -> T) -> T {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        of(paces.entry(share).or_default())
+    }
+
     /// One bounded look at each lane for its slice of the limit, and another at lanes that have
     /// more, for what the other lanes leave. Where a look reaches the end of the share after having
     /// begun inside it, it goes on once from the start; once something is found, to the place where
     /// it began.
-    pub(crate) async fn look(
+    async fn search(
         &self,
         connection: &mut PgConnection,
         search: &Search<'_>,
@@ -182,6 +229,7 @@ impl Places {
             heads: take_turns(turns.collect()),
             finished,
             before,
+            glance: false,
         };
         if found.heads.len() > search.limit {
             self.tried(&found, search.limit);
@@ -201,6 +249,9 @@ impl Places {
 
     /// Of what was found only the first `tried` rows were tried: the others are found again.
     pub(crate) fn tried(&self, found: &Found, tried: usize) {
+        if found.glance {
+            return;
+        }
         let (tried, untried) = found.heads.split_at(tried.min(found.heads.len()));
         let again: HashSet<Track> = untried.iter().map(|found| found.track).collect();
         for track in again {
@@ -405,6 +456,7 @@ mod tests {
                 found(2, "b2"),
             ],
             finished: false,
+            glance: false,
             before: HashMap::from([(
                 found(2, "").track,
                 Progress {

@@ -9,8 +9,8 @@ use crate::wait::Wait;
 use application_core::conformance::outbox::OutboxHarness as _;
 use application_core::event::ValidatedIntegrationEvent;
 use application_core::ports::{
-    ClaimedDelivery, FreshAttempt, OutboxWindowPort as _, OutcomeRecord, PartitionShare,
-    RecordOutcome, WindowClaim, WindowRequest,
+    ClaimOutcome, ClaimedDelivery, FreshAttempt, OutboxWindowPort as _, OutcomeRecord,
+    PartitionShare, RecordOutcome, WindowClaim, WindowRequest,
 };
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::{ClaimToken, ProducerGeneration, PublicationAttemptId};
@@ -375,7 +375,8 @@ async fn a_window_ends_spent_budgets_beside_its_claims() {
 
 /// 100,000 scopes that cannot go, sorted before the one that can, with a million events waiting
 /// behind their heads: each look takes in a bounded number of heads and goes on where the last one
-/// stopped, so as many looks as that makes find it, no more and no fewer.
+/// stopped, so as many looks as that makes find it, no more and no fewer, each followed by a glance at
+/// what is young; an event that commits meanwhile is found by that.
 #[tokio::test]
 async fn one_ready_scope_behind_a_hundred_thousand_blocked_ones() {
     const BLOCKED: u32 = 100_000;
@@ -421,30 +422,52 @@ async fn one_ready_scope_behind_a_hundred_thousand_blocked_ones() {
         .await
         .expect("analyzed");
     a_batch_goes_by_key(&mut session).await;
+    // A handle remembers where it stands; each card has one of its own.
+    let other = h.place.store().await;
+    let numbers = std::cell::Cell::new(77);
+    let number = || {
+        numbers.set(numbers.get() + 1);
+        numbers.get()
+    };
     for card in ["per record", "window"] {
-        let mut looks = 0;
-        loop {
-            let found = match card {
-                "per record" => {
-                    let outcome = h
-                        .deliveries()
-                        .claim_next(&request(77))
-                        .await
-                        .expect("claim");
-                    matches!(outcome, application_core::ports::ClaimOutcome::Claimed(_))
-                }
-                _ => !claim(&h.store, &window(100, PartitionShare::WHOLE))
-                    .await
-                    .claimed
-                    .is_empty(),
-            };
-            looks += 1;
-            if found {
-                break;
+        let next = async || match card {
+            "per record" => match h.deliveries().claim_next(&request(number())).await {
+                Ok(ClaimOutcome::Claimed(claimed)) => Some(claimed.attempt.event_id),
+                Ok(ClaimOutcome::Unfinished) => None,
+                other => panic!("{card}: {other:?}"),
+            },
+            _ => {
+                let claim = claim(&other, &window(100, PartitionShare::WHOLE)).await;
+                assert!(claim.unfinished || !claim.claimed.is_empty(), "{card}");
+                let first = claim.claimed.into_iter().next();
+                first.map(|claimed| claimed.attempt.event_id)
+            }
+        };
+        let mut looks = 1;
+        let found = loop {
+            match next().await {
+                Some(found) => break found,
+                None => looks += 1,
             }
             assert!(looks <= BLOCKED, "{card}: not found");
+        };
+        let searches = (BLOCKED + 1).div_ceil(LOOKED_AT);
+        assert_eq!(
+            (found.as_str(), looks),
+            ("e-seed", 2 * searches - 1),
+            "{card}"
+        );
+
+        for _ in 0..6 {
+            assert_eq!(next().await, None, "{card}");
         }
-        assert_eq!(looks, (BLOCKED + 1).div_ceil(LOOKED_AT), "{card}");
+        let young = format!("e-young-{}", card.len());
+        append(&h.store, &event(&young, &young, 1)).await;
+        let soon = [next().await, next().await];
+        assert!(
+            soon.iter().flatten().any(|found| found.as_str() == young),
+            "{card}: {soon:?}"
+        );
         session
             .execute(
                 "SET session_replication_role = replica; \

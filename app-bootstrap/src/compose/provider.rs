@@ -225,9 +225,14 @@ pub(super) fn kafka_configuration(
     ProducerSettings {
         cluster: ClusterAlias::parse(&kafka.cluster_id).map_err(|error| refuse(error.into()))?,
         bootstrap_servers: kafka.bootstrap_servers.clone(),
-        security: SecurityProfile::from_card_id(card).ok_or_else(|| {
-            refuse(format!("kafka.security-profile {card} is not known to the producer").into())
-        })?,
+        security: match card {
+            SecurityProfile::LOCAL_PLAINTEXT => SecurityProfile::LocalPlaintext,
+            _ => {
+                return Err(refuse(
+                    format!("kafka.security-profile {card} is not known to the producer").into(),
+                ));
+            }
+        },
         admission_timeout: profile.outbox.admission_timeout,
         delivery_timeout: kafka.delivery_timeout,
         request_timeout: kafka.request_timeout,

@@ -58,8 +58,8 @@ async fn cut_off(load: &Load, door: Door, class: FailureClass) {
     let proxy = Broker::shared().proxy(door);
     proxy.set(Answers::Hold);
     load.release();
-    eventually("an answer is held", || {
-        (proxy.held_bytes() > 0).then_some(())
+    eventually("records wait for their answers", || {
+        (load.under_way() > 0 && proxy.held_bytes() > 0).then_some(())
     })
     .await;
     proxy.cut();
@@ -91,6 +91,35 @@ async fn stays_stopped(load: &Load, class: FailureClass) {
     }
     assert_eq!(load.acknowledged(), before);
     assert!(before < RECORDS);
+}
+
+/// One that comes while the fault is there does not start, and begins by itself once it is mended.
+async fn newcomer(user: &str, door: Door, topic: &Topic, class: FailureClass) -> Newcomer {
+    let fixture = producer(user, door, topic);
+    let error = fixture.producer.start().await.expect_err("refused");
+    assert_eq!(error.class(), class);
+    let stopped = ProducerReadiness::Recovering(class);
+    assert_eq!(*fixture.producer.readiness().borrow(), stopped);
+    Newcomer {
+        supervised: fixture.supervised(),
+        fixture,
+    }
+}
+
+struct Newcomer {
+    fixture: Fixture,
+    supervised: tokio::task::JoinHandle<()>,
+}
+
+impl Newcomer {
+    async fn goes_on(self) {
+        self.fixture
+            .readiness(|now| matches!(now, ProducerReadiness::Ready(_)))
+            .await;
+        self.fixture.permit().await;
+        self.fixture.producer.shut_down().await;
+        self.supervised.await.expect("without a panic");
+    }
 }
 
 async fn end(load: Load, topic: &Topic, supervised: tokio::task::JoinHandle<()>) {
@@ -135,7 +164,9 @@ async fn a_password_that_is_changed_and_changed_back() {
     refuses(USER, Door::Cut, &topic, FailureClass::AuthenticationFailed).await;
     cut_off(&load, Door::Cut, FailureClass::AuthenticationFailed).await;
     stays_stopped(&load, FailureClass::AuthenticationFailed).await;
+    let newcomer = newcomer(USER, Door::Cut, &topic, FailureClass::AuthenticationFailed).await;
     broker.set_password(USER, password(USER)).await;
+    newcomer.goes_on().await;
     end(load, &topic, supervised).await;
 }
 
@@ -150,6 +181,8 @@ async fn a_certificate_that_is_over_and_is_renewed() {
     refuses(USER, Door::Renewed, &topic, FailureClass::TlsFailed).await;
     cut_off(&load, Door::Renewed, FailureClass::TlsFailed).await;
     stays_stopped(&load, FailureClass::TlsFailed).await;
+    let newcomer = newcomer(USER, Door::Renewed, &topic, FailureClass::TlsFailed).await;
     broker.renew("renewed", Validity::Now).await;
+    newcomer.goes_on().await;
     end(load, &topic, supervised).await;
 }

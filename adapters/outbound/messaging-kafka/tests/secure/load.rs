@@ -22,6 +22,7 @@ type Ending = (bool, FailureClass, RetryDisposition);
 #[derive(Default)]
 struct Tally {
     acknowledged: AtomicUsize,
+    under_way: AtomicUsize,
     /// From here on records wait.
     limit: AtomicUsize,
     endings: Mutex<BTreeMap<String, (Ending, usize)>>,
@@ -72,6 +73,11 @@ impl Load {
     /// Lets all others go.
     pub(crate) fn release(&self) {
         self.tally.limit.store(usize::MAX, Ordering::Release);
+    }
+
+    /// Records that were handed over and have no outcome yet.
+    pub(crate) fn under_way(&self) -> usize {
+        self.tally.under_way.load(Ordering::Acquire)
     }
 
     pub(crate) fn acknowledged(&self) -> usize {
@@ -139,7 +145,9 @@ async fn send(fixture: Arc<Fixture>, tally: Arc<Tally>, number: usize) {
         };
         let id = format!("e-{number}");
         let sent = event(&id, &format!("w-{}", number % 7), b"{}".to_vec());
+        tally.under_way.fetch_add(1, Ordering::AcqRel);
         let outcome = fixture.publish(sent, LIMIT).await;
+        tally.under_way.fetch_sub(1, Ordering::AcqRel);
         drop(permit);
         let (rejected, failure) = match outcome {
             PublicationOutcome::Acknowledged(_) => {

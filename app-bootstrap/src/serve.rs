@@ -42,8 +42,9 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     };
     let active = in_folder(*active, data_dir.as_deref())?;
     let compiled = contracts::compile(&active)?;
+    let provider = Provider::prepare(&compiled)?;
     let store = Store::open(&compiled).await?;
-    let provider = Provider::open(&compiled).await?;
+    let provider = provider.open().await?;
     let system = RelaySystem::start(&compiled, store.relay_ports(), &provider, |publisher| {
         publisher
     });

@@ -2,22 +2,21 @@
 //!
 //! Invariant: everything static was checked before a value of this type exists.
 
-use crate::config::ActiveProfile;
+use crate::config::{ActiveProfile, KafkaProfile};
 use application_core::ports::EnvelopeCodec;
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::TenantMode;
 use outbound_contract_json::{BoundCatalog, JsonEnvelopeCodec};
-use outbound_messaging_kafka::ProducerConfiguration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A provider whose settings were proved; nothing is open yet.
+/// A provider whose settings were proved; nothing is open yet, and no secret was read.
 #[derive(Clone)]
 pub(super) enum CompiledProducer {
     /// The journal at this path.
     Journal(PathBuf),
-    /// A Kafka client's settings, written out in full.
-    Kafka(ProducerConfiguration),
+    /// A Kafka client with these settings.
+    Kafka(Box<KafkaProfile>),
 }
 
 /// A profile with its compiled contracts.

@@ -15,6 +15,7 @@ use outbound_contract_json::{
     ContractCompiler, ContractOverride, ContractsLock, Deployment, ProviderBounds, load_manifest,
 };
 use outbound_journal::broker;
+use outbound_messaging_kafka::SecurityProfile;
 use std::sync::Arc;
 
 /// Compiles the profile's contracts from their manifests.
@@ -81,7 +82,9 @@ pub fn compile_with(
         ProviderProfile::Journal(journal) => CompiledProducer::Journal(journal.path.clone()),
         ProviderProfile::Kafka(kafka) => {
             permits_fit(profile, kafka, bound.maximum_document_bytes())?;
-            CompiledProducer::Kafka(kafka_configuration(profile, kafka)?)
+            // No relation depends on how brokers are spoken to, so that no secret is read yet.
+            kafka_configuration(profile, kafka, SecurityProfile::LocalPlaintext)?;
+            CompiledProducer::Kafka(Box::new(kafka.clone()))
         }
     };
     Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))

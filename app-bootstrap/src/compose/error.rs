@@ -6,6 +6,7 @@ use super::resource::ResourceMismatch;
 use crate::config::SecretError;
 use application_core::contract::{BindingSetError, ContractKey};
 use outbound_contract_json::{BindError, CompileError, LockError, ManifestError};
+use outbound_messaging_kafka::{AuthoritiesError, CredentialsError};
 use std::path::PathBuf;
 
 /// Why a profile could not be composed.
@@ -50,6 +51,21 @@ pub enum ComposeError {
     /// A secret cannot be resolved.
     #[error("store.url cannot be resolved")]
     Secret(#[source] SecretError),
+    /// A secret of the Kafka client cannot be resolved.
+    #[error("app.messaging.kafka.security.{key} cannot be resolved")]
+    KafkaSecret {
+        /// Which one.
+        key: &'static str,
+        /// Why.
+        #[source]
+        source: SecretError,
+    },
+    /// The user of the Kafka client cannot be one.
+    #[error("app.messaging.kafka.security cannot be used")]
+    KafkaCredentials(#[source] CredentialsError),
+    /// The certificate authorities of the Kafka client cannot be used.
+    #[error("app.messaging.kafka.security.ca cannot be used")]
+    KafkaAuthorities(#[source] AuthoritiesError),
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
     Store(#[source] application_core::Cause),

@@ -11,13 +11,14 @@ mod error;
 mod kafka;
 mod provider;
 mod resource;
+mod security;
 mod system;
 
 pub use compiled::Compiled;
 pub use embedded::EmbeddedStore;
 pub use error::ComposeError;
 pub use kafka::KafkaStore;
-pub use provider::Provider;
+pub use provider::{PreparedProvider, Provider};
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
 

@@ -4,6 +4,7 @@
 
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
+use super::security;
 use crate::config::{ActiveProfile, KafkaProfile};
 use crate::runtime::ProcessClock;
 use application_core::ports::{
@@ -20,7 +21,7 @@ use outbound_messaging_kafka::{
     TopicName,
 };
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinHandle;
@@ -48,17 +49,45 @@ pub enum Provider {
     },
 }
 
-impl Provider {
-    /// Opens the profile's provider. A broker that is away for now does not fail this: nothing is
-    /// claimed until it is there.
+/// A provider with all that it needs, its secrets included; nothing is open yet.
+pub struct PreparedProvider(Prepared);
+
+enum Prepared {
+    Journal(Box<ActiveProfile>, PathBuf),
+    Kafka(Box<ProducerConfiguration>),
+}
+
+impl PreparedProvider {
+    /// Opens it. A broker that is away for now does not fail this: nothing is claimed until it is
+    /// there.
     ///
     /// # Errors
     /// [`ComposeError::Provider`].
-    pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
-        match &compiled.producer {
-            CompiledProducer::Journal(path) => open_journal(&compiled.profile, path),
-            CompiledProducer::Kafka(configuration) => open_kafka(configuration.clone()).await,
+    pub async fn open(self) -> Result<Provider, ComposeError> {
+        match self.0 {
+            Prepared::Journal(profile, path) => open_journal(&profile, &path),
+            Prepared::Kafka(configuration) => open_kafka(*configuration).await,
         }
+    }
+}
+
+impl Provider {
+    /// Reads the provider's secrets and judges them, before anything opens.
+    ///
+    /// # Errors
+    /// What is wrong with a secret, without showing it.
+    pub fn prepare(compiled: &Compiled) -> Result<PreparedProvider, ComposeError> {
+        let prepared = match &compiled.producer {
+            CompiledProducer::Journal(path) => {
+                Prepared::Journal(Box::new(compiled.profile.clone()), path.clone())
+            }
+            CompiledProducer::Kafka(kafka) => {
+                let security = security::resolve(&kafka.security, WallClock.now())?;
+                let configuration = kafka_configuration(&compiled.profile, kafka, security)?;
+                Prepared::Kafka(Box::new(configuration))
+            }
+        };
+        Ok(PreparedProvider(prepared))
     }
 
     /// Permits.
@@ -173,6 +202,12 @@ async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, Co
         generation_ids: Arc::new(new_generation),
     };
     let producer = Arc::new(KafkaProducer::new(configuration, host));
+    if let Some(expiry) = producer.earliest_expiry() {
+        tracing::info!(
+            epoch_seconds = expiry.epoch_micros() / 1_000_000,
+            "the first pinned certificate authority expires"
+        );
+    }
     match producer.start().await {
         Ok(generation) => tracing::info!(%generation, "Kafka producer ready"),
         Err(error) if error.is_transient() => {
@@ -192,6 +227,7 @@ async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, Co
 pub(super) fn kafka_configuration(
     profile: &ActiveProfile,
     kafka: &KafkaProfile,
+    security: SecurityProfile,
 ) -> Result<ProducerConfiguration, ComposeError> {
     let refuse = |source: application_core::Cause| ComposeError::ProducerSettings {
         file: profile.file.clone(),
@@ -199,10 +235,6 @@ pub(super) fn kafka_configuration(
     };
     let allowed = TopicAllowList::parse(kafka.topic_allow_list.iter().map(String::as_str))
         .map_err(|error| refuse(error.into()))?;
-    let card = profile
-        .tuple
-        .card("kafka.security-profile")
-        .unwrap_or_default();
     let mut destinations = Vec::new();
     for binding in &profile.destinations {
         let Some(topic) = &binding.topic else {
@@ -225,9 +257,7 @@ pub(super) fn kafka_configuration(
     ProducerSettings {
         cluster: ClusterAlias::parse(&kafka.cluster_id).map_err(|error| refuse(error.into()))?,
         bootstrap_servers: kafka.bootstrap_servers.clone(),
-        security: SecurityProfile::from_card_id(card).ok_or_else(|| {
-            refuse(format!("kafka.security-profile {card} is not known to the producer").into())
-        })?,
+        security,
         admission_timeout: profile.outbox.admission_timeout,
         delivery_timeout: kafka.delivery_timeout,
         request_timeout: kafka.request_timeout,

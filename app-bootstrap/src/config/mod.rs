@@ -16,8 +16,8 @@ pub use cards::{Card, Tuple};
 pub use error::ConfigError;
 pub use profile::{
     ActiveProfile, CapacityProfile, ContractBounds, DestinationProfile, Environment, ExpectedState,
-    JournalProfile, KafkaProfile, OutboxProfile, Profile, ProviderProfile, RetentionProfile,
-    StoreProfile, TopicProfile, WindowProfile,
+    JournalProfile, KafkaProfile, KafkaSecurity, OutboxProfile, Profile, ProviderProfile,
+    RetentionProfile, StoreProfile, TopicProfile, WindowProfile,
 };
 pub use secret::{SecretError, SecretReference};
 

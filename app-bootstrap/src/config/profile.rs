@@ -178,6 +178,8 @@ pub struct KafkaProfile {
     pub cluster_id: String,
     /// `host:port` each.
     pub bootstrap_servers: Vec<String>,
+    /// How the brokers are spoken to.
+    pub security: KafkaSecurity,
     /// Patterns of topic names that a destination may be bound to.
     pub topic_allow_list: Vec<String>,
     /// `delivery.timeout.ms`.
@@ -192,6 +194,22 @@ pub struct KafkaProfile {
     pub buffer_memory_bytes: u32,
     /// Bytes of one request.
     pub maximum_request_bytes: u32,
+}
+
+/// How Kafka brokers are spoken to. Secrets are references here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KafkaSecurity {
+    /// `local-plaintext.v1`.
+    LocalPlaintext,
+    /// `kafka-sasl-ssl-scram-sha-512.v1`.
+    SaslSslScramSha512 {
+        /// The user's name.
+        username: SecretReference,
+        /// The user's password.
+        password: SecretReference,
+        /// Certificate authorities in PEM; no others count.
+        ca: SecretReference,
+    },
 }
 
 /// One binding revision of one destination.

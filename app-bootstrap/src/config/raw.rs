@@ -154,6 +154,23 @@ pub(super) struct RawKafka {
     pub(super) bootstrap_servers: Option<Vec<String>>,
     pub(super) topic_allow_list: Vec<String>,
     pub(super) producer: RawKafkaProducer,
+    /// References to what the security profile needs; the plaintext one needs nothing.
+    pub(super) security: Option<RawKafkaSecurity>,
+}
+
+/// Its `Debug` shows nothing: what stands here may be a secret that should not.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawKafkaSecurity {
+    pub(super) username: String,
+    pub(super) password: String,
+    pub(super) ca: String,
+}
+
+impl std::fmt::Debug for RawKafkaSecurity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawKafkaSecurity").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -98,8 +98,9 @@ async fn run_in(
     progress: &Progress,
 ) -> Result<Account, DemoError> {
     let compiled = contracts::compile_with(&active, &portfolio::contracts::contributions())?;
+    let provider = Provider::prepare(&compiled)?;
     let store = Store::open(&compiled).await?;
-    let provider = Provider::open(&compiled).await?;
+    let provider = provider.open().await?;
     let account = match &store {
         Store::Embedded(embedded) => {
             let feature = Feature {

@@ -4,20 +4,30 @@
 //! was seen with its partitions, replicas, limits and cleanup policy; what may pass by itself is
 //! told from what an operator must repair (requirement 004 §§13.5, 13.7).
 
+use crate::context::Standing;
 use crate::destination::{KafkaDestination, KafkaDestinations, TopicName};
+use crate::ffi::may_write;
+use crate::settings::ProducerConfiguration;
 use domain_core::publication::FailureClass;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
-use rdkafka::client::{Client, ClientContext, DefaultClientContext};
-use rdkafka::config::ClientConfig;
+use rdkafka::client::{Client, ClientContext};
+use rdkafka::config::{FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
-use rdkafka::metadata::MetadataTopic;
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// What the client library said, as a code; its texts may name addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("client code {} ({:?})", *.0 as i32, .0)]
 pub struct ClientFault(Code);
+
+impl From<Code> for ClientFault {
+    fn from(code: Code) -> Self {
+        Self(code)
+    }
+}
 
 impl From<KafkaError> for ClientFault {
     fn from(error: KafkaError) -> Self {
@@ -60,9 +70,28 @@ pub enum AttestationError {
         #[source]
         source: ClientFault,
     },
+    /// The topic is there, but not for this principal to write to.
+    #[error("this principal may not write to topic {topic}")]
+    MayNotWrite {
+        /// The topic.
+        topic: TopicName,
+    },
     /// The client cannot be used with these brokers.
     #[error("the brokers cannot be asked")]
     Refused(#[source] ClientFault),
+    /// The client said meanwhile that it must not be used: a broker's certificate or this
+    /// process's identity was refused, say.
+    #[error("no broker could be asked: {class}")]
+    Stopped {
+        /// Why.
+        class: FailureClass,
+    },
+    /// The client that asks for settings does not use what it was given.
+    #[error("the administrative client does not use the value it was given for {property}")]
+    NotEffective {
+        /// The client's name of the property.
+        property: &'static str,
+    },
     /// The topic is not as its binding says.
     #[error("topic {topic}: {rule} does not hold; the broker says {actual}")]
     TopicPolicy {
@@ -89,6 +118,9 @@ impl AttestationError {
             }
             Self::TopicMissing { .. } => FailureClass::DestinationMissing,
             Self::TopicPolicy { .. } => FailureClass::TopicPolicyMismatch,
+            Self::MayNotWrite { .. } => FailureClass::Unauthorized,
+            Self::Stopped { class } => *class,
+            Self::NotEffective { .. } => FailureClass::ProviderFatal,
             Self::TopicRefused { source, .. } | Self::Refused(source) => match source.0 {
                 Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
                     FailureClass::Unauthorized
@@ -107,14 +139,61 @@ impl AttestationError {
 pub(crate) struct Look {
     within: Duration,
     began: Instant,
+    standing: watch::Receiver<Standing>,
+}
+
+/// The client of one look at topics' settings. Nothing of what it says is kept: the producer's own
+/// connection saw the brokers before.
+struct Silent;
+
+impl ClientContext for Silent {
+    fn log(&self, _level: RDKafkaLogLevel, _facility: &str, _line: &str) {}
+
+    fn error(&self, _error: KafkaError, _reason: &str) {}
 }
 
 impl Look {
-    /// Starts the time.
-    pub(crate) fn new(within: Duration) -> Self {
+    /// The first slice of the time; the next ones double.
+    const FIRST_SLICE: Duration = Duration::from_millis(250);
+
+    /// Starts the time. What the generation learns meanwhile ends the look.
+    pub(crate) fn new(within: Duration, standing: watch::Receiver<Standing>) -> Self {
         Self {
             within,
             began: Instant::now(),
+            standing,
+        }
+    }
+
+    /// Whether the client may still be used.
+    pub(crate) fn permitted(&self) -> Result<(), AttestationError> {
+        match self.standing.borrow().stopped {
+            Some(class) => Err(AttestationError::Stopped { class }),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for one topic, slice by slice, because a client that no broker lets in only waits.
+    fn metadata<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+        topic: &TopicName,
+    ) -> Result<Metadata, AttestationError> {
+        let mut slice = Self::FIRST_SLICE;
+        loop {
+            let began = Instant::now();
+            let asked = client.fetch_metadata(Some(topic.as_str()), slice.min(self.left()));
+            self.permitted()?;
+            let error = match asked {
+                Ok(metadata) => return Ok(metadata),
+                Err(error) => self.failed(error),
+            };
+            // An answer, or a failure that did not wait, is the end.
+            let waited = began.elapsed() >= slice;
+            if !(waited && matches!(error, AttestationError::BrokerUnreachable { .. })) {
+                return Err(error);
+            }
+            slice *= 2;
         }
     }
 
@@ -122,8 +201,8 @@ impl Look {
         self.within.saturating_sub(self.began.elapsed())
     }
 
-    fn failed(&self, error: KafkaError) -> AttestationError {
-        let source = ClientFault::from(error);
+    fn failed(&self, error: impl Into<ClientFault>) -> AttestationError {
+        let source = error.into();
         match source.0 {
             Code::BrokerTransportFailure
             | Code::AllBrokersDown
@@ -150,10 +229,7 @@ impl Look {
         let Some(first) = destinations.iter().next() else {
             return Ok(());
         };
-        client
-            .fetch_metadata(Some(first.topic.as_str()), self.left())
-            .map(|_| ())
-            .map_err(|error| self.failed(error))
+        self.metadata(client, &first.topic).map(|_| ())
     }
 
     /// Existence, partitions, leaders and replicas, as the producer's own connection sees them.
@@ -163,9 +239,7 @@ impl Look {
         destinations: &KafkaDestinations,
     ) -> Result<(), AttestationError> {
         for destination in destinations.iter() {
-            let metadata = client
-                .fetch_metadata(Some(destination.topic.as_str()), self.left())
-                .map_err(|error| self.failed(error))?;
+            let metadata = self.metadata(client, &destination.topic)?;
             let topic = metadata
                 .topics()
                 .iter()
@@ -178,20 +252,46 @@ impl Look {
         Ok(())
     }
 
+    /// Whether the producer's principal may write to each topic. Otherwise a generation would begin
+    /// and be stopped by its first record, over and over.
+    pub(crate) fn rights<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+        destinations: &KafkaDestinations,
+    ) -> Result<(), AttestationError> {
+        for destination in destinations.iter() {
+            let topic = &destination.topic;
+            let may = may_write(client, topic.as_str(), self.left());
+            self.permitted()?;
+            // A broker too old to say so refuses the first record.
+            if may.map_err(|code| self.failed(code))? == Some(false) {
+                return Err(AttestationError::MayNotWrite {
+                    topic: topic.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// The topics' settings, asked by a short-lived administrative client.
     pub(crate) fn policies(
         &self,
-        config: &ClientConfig,
-        destinations: &KafkaDestinations,
+        configuration: &ProducerConfiguration,
         runtime: &tokio::runtime::Handle,
     ) -> Result<(), AttestationError> {
-        let admin: AdminClient<DefaultClientContext> =
-            config.create().map_err(|error| self.failed(error))?;
+        let admin: AdminClient<Silent> =
+            AdminClient::from_config_and_context(&configuration.admin_config(), Silent)
+                .map_err(|error| self.failed(error))?;
+        configuration
+            .assert_effective_admin(admin.inner())
+            .map_err(|different| AttestationError::NotEffective {
+                property: different.name,
+            })?;
         let left = self.left().max(Duration::from_millis(1));
         let options = AdminOptions::new()
             .request_timeout(Some(left))
             .operation_timeout(Some(left));
-        for destination in destinations.iter() {
+        for destination in configuration.destinations().iter() {
             let topic = [ResourceSpecifier::Topic(destination.topic.as_str())];
             let described = runtime
                 .block_on(admin.describe_configs(&topic, &options))

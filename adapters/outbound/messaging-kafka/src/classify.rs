@@ -61,6 +61,11 @@ pub(crate) fn classify(code: Code, phase: Phase) -> PublicationOutcome {
     }
 }
 
+/// The stable class of what a code names.
+pub(crate) fn class_of(code: Code) -> FailureClass {
+    meaning(code).0
+}
+
 /// The allow-list. The client's own NOT_PERSISTED is not enough: it is also said of errors after
 /// which a broker may well hold the record.
 ///

@@ -219,16 +219,38 @@ fn unexplained() -> PublicationOutcome {
     })
 }
 
+/// What an error of the whole client is about.
+///
+/// The client gives the code of a refused handshake also to one that was cut off. Its reason tells
+/// the two apart; a reason that is not known counts as a refusal, which the next generation cures.
+fn cause(code: Code, reason: &str) -> Code {
+    const CUT_OFF: [&str; 3] = [
+        // In the middle of a TLS handshake.
+        "unexpected eof",
+        // While the SASL mechanism was agreed on.
+        "Local: Broker transport failure",
+        "Local: Timed out",
+    ];
+    match code {
+        Code::SSL | Code::Authentication if CUT_OFF.iter().any(|text| reason.contains(text)) => {
+            Code::BrokerTransportFailure
+        }
+        code => code,
+    }
+}
+
 impl ClientContext for DeliveryContext {
-    fn log(&self, _level: RDKafkaLogLevel, facility: &str, line: &str) {
-        tracing::debug!(generation = %self.generation, facility, line, "kafka client");
+    /// The line itself names addresses, so it is not kept.
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, _line: &str) {
+        tracing::debug!(generation = %self.generation, facility, "kafka client");
     }
 
     /// Called twice for one error, so every consequence is idempotent.
-    fn error(&self, error: KafkaError, _reason: &str) {
+    fn error(&self, error: KafkaError, reason: &str) {
         let Some(code) = error.rdkafka_error_code() else {
             return;
         };
+        let code = cause(code, reason);
         tracing::debug!(generation = %self.generation, ?code, "kafka client error");
         match code {
             Code::AllBrokersDown => self.update(|standing| standing.broker_away = true),

@@ -228,3 +228,34 @@ async fn absent_brokers_shut_the_gate_until_one_acknowledges() {
     planted.outcome(acknowledged("right", 2)).await;
     assert!(!planted.admits().await);
 }
+
+/// The client gives a handshake that was cut off the code of one that was refused.
+#[test]
+fn a_handshake_that_was_cut_off_is_no_refusal() {
+    let planted = Planted::new();
+    let report = |code, reason: &str| planted.context.error(KafkaError::Global(code), reason);
+    report(
+        Code::SSL,
+        "sasl_ssl://h:1/1: SSL handshake failed: error:0A000126:SSL routines::unexpected eof while \
+         reading (after 2ms in state SSL_HANDSHAKE)",
+    );
+    report(
+        Code::Authentication,
+        "sasl_ssl://h:1/1: SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport \
+         failure: broker's supported mechanisms:  (after 1ms in state AUTH_HANDSHAKE)",
+    );
+    assert_eq!(planted.stopped(), None);
+    report(
+        Code::SSL,
+        "sasl_ssl://h:1/1: SSL handshake failed: error:0A000086:SSL routines::certificate verify \
+         failed: broker certificate could not be verified",
+    );
+    assert_eq!(planted.stopped(), Some(FailureClass::TlsFailed));
+    let planted = Planted::new();
+    planted.context.error(
+        KafkaError::Global(Code::Authentication),
+        "sasl_ssl://h:1/1: SASL authentication error: Authentication failed during authentication \
+         due to invalid credentials with SASL mechanism SCRAM-SHA-512",
+    );
+    assert_eq!(planted.stopped(), Some(FailureClass::AuthenticationFailed));
+}

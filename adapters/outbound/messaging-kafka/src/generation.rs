@@ -6,7 +6,7 @@
 
 use crate::admission::AdmissionGate;
 use crate::attestation::{AttestationError, Look};
-use crate::classify::{Phase, classify};
+use crate::classify::{Phase, class_of, classify};
 use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
 use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
@@ -141,7 +141,9 @@ impl KafkaProducerGeneration {
         self.look(move |look, this, client| {
             let destinations = this.configuration.destinations();
             look.topology(client.client(), destinations)?;
-            look.policies(&this.configuration.admin_config(), destinations, &runtime)
+            look.rights(client.client(), destinations)?;
+            look.policies(&this.configuration, &runtime)?;
+            look.permitted()
         })
         .await?;
         self.context.update(|standing| standing.attested = true);
@@ -167,14 +169,34 @@ impl KafkaProducerGeneration {
     ) -> Result<(), AttestationError> {
         let within = self.configuration.settings.attestation_timeout;
         let this = Arc::clone(self);
+        let standing = self.standing();
         let looked = tokio::task::spawn_blocking(move || {
-            let look = Look::new(within);
+            let look = Look::new(within, standing);
             let client = this.client().ok_or_else(|| gone(within))?;
             what(&look, &this, &client)
         })
         .await;
         // The runtime is going down; nothing was learnt.
-        looked.unwrap_or_else(|_| Err(gone(within)))
+        let looked = looked.unwrap_or_else(|_| Err(gone(within)));
+        looked.map_err(|error| match error {
+            AttestationError::Stopped { class } => AttestationError::Stopped {
+                class: self.class_behind(class),
+            },
+            error => error,
+        })
+    }
+
+    /// What made the client give itself up, where all that it reported is that it did: a lost right
+    /// to be a producer, say.
+    pub(crate) fn class_behind(&self, class: FailureClass) -> FailureClass {
+        let fatal = || self.client()?.client().fatal_error();
+        match class {
+            FailureClass::ProviderFatal => match fatal().map(|(code, _)| class_of(code)) {
+                None | Some(FailureClass::UnknownProviderFailure) => class,
+                Some(behind) => behind,
+            },
+            class => class,
+        }
     }
 
     /// Waits for a permit.
@@ -201,8 +223,29 @@ impl KafkaProducerGeneration {
         self.context.has_acknowledged()
     }
 
-    /// Sends one record and waits for its report until the deadline.
+    /// Sends one record and waits for its report until the deadline. What merely did not get
+    /// through while the provider was at fault is the provider's fault too, and costs the record
+    /// no attempt (requirement 004 §17.4); what is known of its acceptance stays the same.
     pub(crate) async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
+        let outcome = self.send_and_await(request).await;
+        let stopped = self.context.standing().borrow().stopped.is_some();
+        let blame = |failure: PublicationFailure| match failure.disposition {
+            RetryDisposition::RetryWithinBudget if stopped => PublicationFailure {
+                disposition: RetryDisposition::StopProvider,
+                ..failure
+            },
+            _ => failure,
+        };
+        match outcome {
+            PublicationOutcome::Rejected(failure) => PublicationOutcome::Rejected(blame(failure)),
+            PublicationOutcome::Indeterminate(failure) => {
+                PublicationOutcome::Indeterminate(blame(failure))
+            }
+            acknowledged => acknowledged,
+        }
+    }
+
+    async fn send_and_await(&self, request: &PublicationRequest) -> PublicationOutcome {
         let event = &request.event;
         let destination = self
             .configuration

@@ -6,8 +6,10 @@
 use super::*;
 use crate::destination::{KafkaDestinations, TopicAllowList, TopicName};
 use crate::pending::tests::attempt;
+use crate::properties::tests::expecting;
 use crate::record::golden;
-use crate::settings::{ClusterAlias, ProducerSettings, SecurityProfile};
+use crate::security::SecurityProfile;
+use crate::settings::{ClusterAlias, ProducerSettings};
 use application_core::ports::WallClockPort;
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use domain_core::instant::DatabaseInstant;
@@ -136,11 +138,9 @@ async fn the_running_client_uses_every_value_it_was_given() {
         .properties
         .iter()
         .cloned()
-        .map(|mut property| {
-            if property.name == "acks" {
-                property.effective = "1".to_owned();
-            }
-            property
+        .map(|property| match property.name {
+            "acks" => expecting(&property, "1"),
+            _ => property,
         })
         .collect();
     other.properties = weakened.into();

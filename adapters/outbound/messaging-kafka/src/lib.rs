@@ -13,6 +13,15 @@
 //! they were acknowledged). Retention is not attested: `retention.ms` and `retention.bytes` are
 //! reported in the log, and whether consumers read in time is the operator's to judge.
 //!
+//! It also sees that its own principal may write to each of them.
+//!
+//! # Who is at fault
+//!
+//! A broker's certificate that is refused, a refused identity and a missing right stop the
+//! generation; whatever else failed meanwhile is put down to the provider too, and the next
+//! generation begins by itself once the fault is repaired. One broker of several is enough to stop
+//! all: some partition has its leader there.
+//!
 //! # A limit of `REJECTED`
 //!
 //! The client may say that a timed out or purged record was never stored although it retried, out of
@@ -31,6 +40,7 @@ mod properties;
 mod publisher;
 mod read_back;
 mod record;
+mod security;
 mod settings;
 mod supervisor;
 
@@ -44,9 +54,10 @@ pub use generation::{CreateError, DrainReport};
 pub use publisher::KafkaPublisher;
 pub use read_back::{ReadBackError, ReadBackRecord, read_back_topic};
 pub use record::{KafkaRecord, RecordHeader, compile_record};
-pub use settings::{
-    ClusterAlias, ProducerConfiguration, ProducerSettings, SecurityProfile, SettingsError,
+pub use security::{
+    AuthoritiesError, CredentialsError, PinnedAuthorities, ScramCredentials, SecurityProfile,
 };
+pub use settings::{ClusterAlias, ProducerConfiguration, ProducerSettings, SettingsError};
 pub use supervisor::{KafkaProducer, ProducerHost, ProducerReadiness, StartError};
 
 /// The capability card that this crate implements (requirement 004 §10.4).

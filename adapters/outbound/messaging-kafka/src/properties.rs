@@ -5,9 +5,11 @@
 //! exactly these values (requirement 004 §16.6).
 
 use crate::ffi::effective_value;
-use crate::settings::{ProducerConfiguration, ProducerSettings, SecurityProfile};
+use crate::security::SecurityProfile;
+use crate::settings::{ProducerConfiguration, ProducerSettings};
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use secrecy::{ExposeSecret as _, SecretString};
 use std::time::Duration;
 
 /// One property.
@@ -15,12 +17,43 @@ use std::time::Duration;
 pub(crate) struct Property {
     /// The client library's name for it.
     pub(crate) name: &'static str,
-    /// The value given.
-    pub(crate) given: String,
-    /// The same value as the client reports it.
-    pub(crate) effective: String,
-    /// Whether the value is kept out of errors, logs and descriptors.
-    pub(crate) sensitive: bool,
+    value: Value,
+}
+
+#[derive(Clone)]
+enum Value {
+    /// What is given, and the same value as the client reports it.
+    Shown { given: String, effective: String },
+    /// An address or a secret: given and reported alike, and kept out of errors, logs and
+    /// descriptors.
+    Hidden(SecretString),
+}
+
+impl Property {
+    /// The value that the client reports, unless it is to be kept out of sight.
+    pub(crate) fn shown(&self) -> Option<&str> {
+        match &self.value {
+            Value::Shown { effective, .. } => Some(effective),
+            Value::Hidden(_) => None,
+        }
+    }
+
+    fn given(&self) -> &str {
+        match &self.value {
+            Value::Shown { given, .. } => given,
+            Value::Hidden(secret) => secret.expose_secret(),
+        }
+    }
+
+    fn is_used_by<C: ClientContext>(&self, client: &Client<C>) -> bool {
+        // Wiped after the comparison, whatever it is.
+        let used = effective_value(client, self.name).map(SecretString::from);
+        let wanted = match &self.value {
+            Value::Shown { effective, .. } => effective,
+            Value::Hidden(secret) => secret.expose_secret(),
+        };
+        used.is_some_and(|used| used.expose_secret() == wanted)
+    }
 }
 
 /// The running client does not use a value that it was given.
@@ -32,11 +65,40 @@ pub(crate) struct NotEffective {
 
 fn plain(name: &'static str, value: impl ToString) -> Property {
     let value = value.to_string();
+    reported_as(name, &value, &value)
+}
+
+fn reported_as(name: &'static str, given: &str, effective: &str) -> Property {
     Property {
         name,
-        given: value.clone(),
-        effective: value,
-        sensitive: false,
+        value: Value::Shown {
+            given: given.to_owned(),
+            effective: effective.to_owned(),
+        },
+    }
+}
+
+fn hidden(name: &'static str, value: SecretString) -> Property {
+    Property {
+        name,
+        value: Value::Hidden(value),
+    }
+}
+
+/// What the profile demands of the channel, every promise of it written out.
+fn security(profile: &SecurityProfile) -> Vec<Property> {
+    match profile {
+        SecurityProfile::LocalPlaintext => vec![plain("security.protocol", "plaintext")],
+        SecurityProfile::SaslSslScramSha512(credentials) => vec![
+            plain("security.protocol", "sasl_ssl"),
+            plain("enable.ssl.certificate.verification", true),
+            plain("ssl.endpoint.identification.algorithm", "https"),
+            // In place of the machine's own authorities, not beside them.
+            hidden("ssl.ca.pem", credentials.authorities.pem().clone()),
+            plain("sasl.mechanism", "SCRAM-SHA-512"),
+            hidden("sasl.username", credentials.username.clone()),
+            hidden("sasl.password", credentials.password.clone()),
+        ],
     }
 }
 
@@ -44,15 +106,14 @@ fn plain(name: &'static str, value: impl ToString) -> Property {
 pub(crate) fn compile_properties(settings: &ProducerSettings) -> Vec<Property> {
     let millis = |duration: Duration| duration.as_millis().to_string();
     let socket_timeout = settings.request_timeout + ProducerConfiguration::CLIENT_MARGIN;
-    let SecurityProfile::LocalPlaintext = settings.security;
-    vec![
+    let mut properties = security(&settings.security);
+    properties.extend([
         // Identity and transport.
         plain("client.id", "countersign"),
-        Property {
-            sensitive: true,
-            ..plain("bootstrap.servers", settings.bootstrap_servers.join(","))
-        },
-        plain("security.protocol", "plaintext"),
+        hidden(
+            "bootstrap.servers",
+            settings.bootstrap_servers.join(",").into(),
+        ),
         plain("socket.timeout.ms", millis(socket_timeout)),
         plain(
             "socket.connection.setup.timeout.ms",
@@ -66,10 +127,7 @@ pub(crate) fn compile_properties(settings: &ProducerSettings) -> Vec<Property> {
         plain("statistics.interval.ms", 0),
         // Acknowledgement and order.
         plain("enable.idempotence", true),
-        Property {
-            effective: "-1".to_owned(),
-            ..plain("acks", "all")
-        },
+        reported_as("acks", "all", "-1"),
         plain("max.in.flight.requests.per.connection", 5),
         plain("retries", i32::MAX),
         plain("retry.backoff.ms", 100),
@@ -102,38 +160,31 @@ pub(crate) fn compile_properties(settings: &ProducerSettings) -> Vec<Property> {
         ),
         plain("topic.metadata.refresh.interval.ms", 60_000),
         plain("metadata.max.age.ms", 180_000),
-    ]
+    ]);
+    properties
 }
+
+/// The properties that a short-lived administrative client has too: who speaks, to whom, and how
+/// safely.
+const SHARED: [&str; 12] = [
+    "client.id",
+    "bootstrap.servers",
+    "security.protocol",
+    "enable.ssl.certificate.verification",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.ca.pem",
+    "sasl.mechanism",
+    "sasl.username",
+    "sasl.password",
+    "socket.connection.setup.timeout.ms",
+    "allow.auto.create.topics",
+    "enable.metrics.push",
+];
 
 impl ProducerConfiguration {
     /// The configuration to create a client with.
     pub(crate) fn client_config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        for property in self.properties.iter() {
-            config.set(property.name, &property.given);
-        }
-        config.set_log_level(RDKafkaLogLevel::Warning);
-        config
-    }
-
-    /// The part of it that a short-lived administrative client uses.
-    pub(crate) fn admin_config(&self) -> ClientConfig {
-        const SHARED: [&str; 6] = [
-            "client.id",
-            "bootstrap.servers",
-            "security.protocol",
-            "socket.connection.setup.timeout.ms",
-            "allow.auto.create.topics",
-            "enable.metrics.push",
-        ];
-        let mut config = ClientConfig::new();
-        for property in self.properties.iter() {
-            if SHARED.contains(&property.name) {
-                config.set(property.name, &property.given);
-            }
-        }
-        config.set_log_level(RDKafkaLogLevel::Warning);
-        config
+        config(self.properties.iter())
     }
 
     /// Compares with what a running client uses.
@@ -141,14 +192,50 @@ impl ProducerConfiguration {
         &self,
         client: &Client<C>,
     ) -> Result<(), NotEffective> {
-        let different = self.properties.iter().find(|property| {
-            effective_value(client, property.name).as_deref() != Some(property.effective.as_str())
-        });
-        match different {
-            Some(property) => Err(NotEffective {
-                name: property.name,
-            }),
-            None => Ok(()),
-        }
+        compare(self.properties.iter(), client)
+    }
+
+    /// The part of it that a short-lived administrative client uses.
+    pub(crate) fn admin_config(&self) -> ClientConfig {
+        config(self.shared())
+    }
+
+    /// Compares with what a running administrative client uses.
+    pub(crate) fn assert_effective_admin<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+    ) -> Result<(), NotEffective> {
+        compare(self.shared(), client)
+    }
+
+    fn shared(&self) -> impl Iterator<Item = &Property> {
+        self.properties
+            .iter()
+            .filter(|property| SHARED.contains(&property.name))
     }
 }
+
+fn config<'p>(properties: impl Iterator<Item = &'p Property>) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    for property in properties {
+        config.set(property.name, property.given());
+    }
+    config.set_log_level(RDKafkaLogLevel::Warning);
+    config
+}
+
+fn compare<'p, C: ClientContext>(
+    mut properties: impl Iterator<Item = &'p Property>,
+    client: &Client<C>,
+) -> Result<(), NotEffective> {
+    match properties.find(|property| !property.is_used_by(client)) {
+        Some(property) => Err(NotEffective {
+            name: property.name,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "properties_tests.rs"]
+pub(crate) mod tests;

@@ -7,6 +7,7 @@
 use crate::destination::KafkaDestinations;
 use crate::properties::{Property, compile_properties};
 use crate::record::KafkaRecord;
+use crate::security::SecurityProfile;
 use domain_core::identity::DestinationBindingRevision;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,30 +38,6 @@ impl ClusterAlias {
     /// The exact text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// How the client speaks to the brokers. Only what is implemented is here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SecurityProfile {
-    /// `local-plaintext.v1`: no encryption and no identity, for development on one machine.
-    LocalPlaintext,
-}
-
-impl SecurityProfile {
-    /// The profile of a capability card, if it is implemented.
-    pub fn from_card_id(card_id: &str) -> Option<Self> {
-        [Self::LocalPlaintext]
-            .into_iter()
-            .find(|profile| profile.card_id() == card_id)
-    }
-
-    /// The capability card.
-    pub fn card_id(self) -> &'static str {
-        match self {
-            Self::LocalPlaintext => "local-plaintext.v1",
-        }
     }
 }
 
@@ -191,12 +168,17 @@ impl ProducerConfiguration {
         &self.destinations
     }
 
-    /// Every client property with the value that the running client reports, addresses left out.
+    /// Every client property with the value that the running client reports, addresses and
+    /// secrets left out.
     pub fn properties(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.properties
             .iter()
-            .filter(|property| !property.sensitive)
-            .map(|property| (property.name, property.effective.as_str()))
+            .filter_map(|property| Some((property.name, property.shown()?)))
+    }
+
+    /// How the brokers are spoken to.
+    pub fn security(&self) -> &SecurityProfile {
+        &self.settings.security
     }
 }
 
@@ -211,7 +193,7 @@ impl std::fmt::Debug for ProducerSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ProducerSettings")
             .field("cluster", &self.cluster)
-            .field("security", &self.security)
+            .field("security", &self.security.card_id())
             .finish_non_exhaustive()
     }
 }
@@ -449,4 +431,4 @@ impl ProducerSettings {
 
 #[cfg(test)]
 #[path = "settings_tests.rs"]
-mod tests;
+pub(crate) mod tests;

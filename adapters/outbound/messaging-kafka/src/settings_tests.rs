@@ -6,7 +6,7 @@ use super::*;
 use crate::destination::{KafkaDestination, TopicAllowList, TopicName};
 use domain_core::identity::LogicalDestinationId;
 
-fn settings() -> ProducerSettings {
+pub(crate) fn settings() -> ProducerSettings {
     ProducerSettings {
         cluster: ClusterAlias::parse("primary").unwrap(),
         bootstrap_servers: vec!["secret-host:9092".to_owned()],
@@ -29,7 +29,7 @@ fn settings() -> ProducerSettings {
     }
 }
 
-fn destination() -> KafkaDestination {
+pub(crate) fn destination() -> KafkaDestination {
     KafkaDestination {
         destination: LogicalDestinationId::parse("d").unwrap(),
         binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
@@ -43,7 +43,7 @@ fn destination() -> KafkaDestination {
     }
 }
 
-fn compile(
+pub(crate) fn compile(
     settings: ProducerSettings,
     destination: KafkaDestination,
 ) -> Result<ProducerConfiguration, SettingsError> {
@@ -60,11 +60,8 @@ fn candidate_values_compile_and_show_no_address() {
     );
     let shown = format!("{configuration:?} {:?}", settings());
     assert!(!shown.contains("secret-host"), "{shown}");
-    assert_eq!(
-        SecurityProfile::from_card_id("local-plaintext.v1"),
-        Some(SecurityProfile::LocalPlaintext)
-    );
-    assert_eq!(SecurityProfile::from_card_id("plaintext"), None);
+    assert_eq!(configuration.security().card_id(), "local-plaintext.v1");
+    assert_eq!(configuration.security().earliest_expiry(), None);
     let value = |name: &str| {
         configuration
             .properties()

@@ -12,6 +12,7 @@ use crate::settings::ProducerConfiguration;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{MonotonicClockPort, WallClockPort};
 use domain_core::identity::ProducerGeneration;
+use domain_core::instant::DatabaseInstant;
 use domain_core::publication::FailureClass;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,7 +38,8 @@ pub enum ProducerReadiness {
     Ready(ProducerGeneration),
     /// The generation stands, but no broker answers.
     BrokerAway,
-    /// A fault ended the generation; the next one is on its way.
+    /// A fault ended the generation, or none could be started; [`KafkaProducer::supervise`] makes
+    /// the next one.
     Recovering(FailureClass),
     /// A fault ended the generation and it was drained, but permits of it are still out: attempts
     /// whose outcome is not recorded. The next one begins when the last of them is back.
@@ -69,7 +71,8 @@ impl StartError {
         matches!(self, Self::Attestation(error) if error.is_transient())
     }
 
-    fn class(&self) -> FailureClass {
+    /// The stable class.
+    pub fn class(&self) -> FailureClass {
         match self {
             Self::Create(_) => FailureClass::ProviderFatal,
             Self::Attestation(error) => error.class(),
@@ -152,6 +155,11 @@ impl KafkaProducer {
         KafkaPublisher::new(Arc::clone(&self.shared))
     }
 
+    /// When the first of the pinned certificate authorities will have expired, where there are any.
+    pub fn earliest_expiry(&self) -> Option<DatabaseInstant> {
+        self.shared.configuration.security().earliest_expiry()
+    }
+
     /// Readiness, to be watched.
     pub fn readiness(&self) -> watch::Receiver<ProducerReadiness> {
         self.shared.readiness.subscribe()
@@ -164,6 +172,14 @@ impl KafkaProducer {
     /// # Errors
     /// [`StartError`].
     pub async fn start(&self) -> Result<ProducerGeneration, StartError> {
+        let started = self.start_generation().await;
+        if let Err(error) = &started {
+            self.announce(ProducerReadiness::Recovering(error.class()));
+        }
+        started
+    }
+
+    async fn start_generation(&self) -> Result<ProducerGeneration, StartError> {
         let shared = &self.shared;
         let generation = KafkaProducerGeneration::create(
             &shared.configuration,
@@ -210,12 +226,12 @@ impl KafkaProducer {
                         retry_in = ?delay,
                         "no Kafka producer generation could be started"
                     );
-                    self.announce(ProducerReadiness::Recovering(error.class()));
                 }
                 continue;
             };
             match next_trouble(&generation).await {
                 Trouble::Stopped(class) => {
+                    let class = generation.class_behind(class);
                     self.retire(&generation, class).await;
                     // A generation that worked earns the next one a prompt start; one that was
                     // stopped by its first record does not.

@@ -79,6 +79,7 @@ fn active(
         messaging.journal.as_ref(),
         messaging.kafka.as_ref(),
     )?;
+    provider::refuse_open_channel(at, environment, messaging.kafka.as_ref())?;
     if environment == Environment::Production {
         return Err(at.refuse(
             "environment",

@@ -4,9 +4,13 @@
 //! the producer knows about its settings it checks itself, before anything opens.
 
 use super::super::error::ConfigError;
-use super::super::profile::{JournalProfile, KafkaProfile, ProviderProfile};
-use super::super::raw::{RawJournal, RawKafka};
+use super::super::profile::{
+    Environment, JournalProfile, KafkaProfile, KafkaSecurity, ProviderProfile,
+};
+use super::super::raw::{RawJournal, RawKafka, RawKafkaSecurity};
+use super::super::secret::SecretReference;
 use super::origin::Origin;
+use outbound_messaging_kafka::SecurityProfile;
 use std::time::Duration;
 
 /// What the provider's section says about time and permits.
@@ -60,6 +64,7 @@ pub(super) fn kafka(
     };
     let producer = raw.producer;
     let profile = KafkaProfile {
+        security: kafka_security(at, &raw.security_profile, raw.security.as_ref())?,
         cluster_id: raw.cluster_id,
         bootstrap_servers,
         topic_allow_list: raw.topic_allow_list,
@@ -107,3 +112,66 @@ pub(super) fn kafka(
     };
     Ok((ProviderProfile::Kafka(profile), timing))
 }
+
+/// What production refuses of a channel whatever the tuple is: one without transport security, and
+/// secrets that are written out (requirement 004 §§21.3, 22.2).
+pub(super) fn refuse_open_channel(
+    at: &Origin<'_>,
+    environment: Environment,
+    kafka: Option<&RawKafka>,
+) -> Result<(), ConfigError> {
+    let Some(kafka) = kafka.filter(|_| environment == Environment::Production) else {
+        return Ok(());
+    };
+    match kafka_security(at, &kafka.security_profile, kafka.security.as_ref())? {
+        KafkaSecurity::LocalPlaintext => Err(at.refuse(
+            "kafka.security-profile",
+            format!(
+                "is {}, which has no transport security; production refuses it",
+                SecurityProfile::LOCAL_PLAINTEXT
+            ),
+        )),
+        KafkaSecurity::SaslSslScramSha512 { .. } => Ok(()),
+    }
+}
+
+/// Each profile with exactly the references that it needs.
+fn kafka_security(
+    at: &Origin<'_>,
+    card: &str,
+    raw: Option<&RawKafkaSecurity>,
+) -> Result<KafkaSecurity, ConfigError> {
+    match (card, raw) {
+        (SecurityProfile::LOCAL_PLAINTEXT, None) => Ok(KafkaSecurity::LocalPlaintext),
+        (SecurityProfile::LOCAL_PLAINTEXT, Some(_)) => Err(at.refuse(
+            "kafka.security",
+            format!("has no place beside {card}, which has no identity"),
+        )),
+        (SecurityProfile::SASL_SSL_SCRAM_SHA_512, None) => {
+            Err(at.refuse("kafka.security", format!("is required by {card}")))
+        }
+        (SecurityProfile::SASL_SSL_SCRAM_SHA_512, Some(raw)) => {
+            let reference = |key: &str, text: &str| {
+                SecretReference::parse(text)
+                    .map_err(|error| at.refuse(&format!("kafka.security.{key}"), error.to_string()))
+            };
+            Ok(KafkaSecurity::SaslSslScramSha512 {
+                username: reference("username", &raw.username)?,
+                password: reference("password", &raw.password)?,
+                ca: reference("ca", &raw.ca)?,
+            })
+        }
+        _ => Err(at.refuse(
+            "kafka.security-profile",
+            format!(
+                "is no known card id; known are {}, {}",
+                SecurityProfile::LOCAL_PLAINTEXT,
+                SecurityProfile::SASL_SSL_SCRAM_SHA_512
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+#[path = "provider_tests.rs"]
+mod tests;

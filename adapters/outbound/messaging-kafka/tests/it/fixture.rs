@@ -123,6 +123,12 @@ impl Fixture {
         fixture
     }
 
+    /// Lets it replace generations until it is shut down.
+    pub(crate) fn supervised(&self) -> tokio::task::JoinHandle<()> {
+        let producer = Arc::clone(&self.producer);
+        tokio::spawn(async move { producer.supervise().await })
+    }
+
     pub(crate) fn request(&self, event: StoredOutboxEvent, limit: Duration) -> PublicationRequest {
         PublicationRequest {
             attempt: attempt(&event),

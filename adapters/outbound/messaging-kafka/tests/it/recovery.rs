@@ -8,7 +8,6 @@ use crate::topic::Topic;
 use application_core::ports::{Admission, AdmissionRefusal, PublicationAdmissionPort as _};
 use domain_core::publication::{FailureClass, PublicationOutcome, RetryDisposition};
 use outbound_messaging_kafka::{ProducerReadiness, StartError};
-use std::sync::Arc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(40);
@@ -23,10 +22,7 @@ async fn acknowledged(fixture: &Fixture, id: &str) {
 async fn a_deleted_topic_stops_the_provider_until_it_is_back() {
     let mut topic = Topic::create(1, &[]).await;
     let fixture = Fixture::start(&topic, 1).await;
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = fixture.supervised();
     let first = fixture
         .publish(event("e-1", "w", b"{}".to_vec()), LIMIT)
         .await;
@@ -79,10 +75,7 @@ async fn no_next_generation_while_a_permit_is_out() {
     prompt.recovery_maximum_delay = Duration::from_millis(10);
     let fixture = Fixture::build(prompt, destination(&topic.name, 1));
     fixture.producer.start().await.expect("start");
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = fixture.supervised();
     let permit = fixture.permit().await;
     topic.delete().await;
     let outcome = fixture

@@ -50,6 +50,7 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     tracing::info!(
         producer = active.tuple.card("publication.producer-profile"),
         catalog = %compiled.catalog_revision().to_hex(),
+        producer_memory_bytes = compiled.producer_memory().map(|bound| bound.total()),
         "relay started; this tuple is not promoted"
     );
     let died = tokio::select! {

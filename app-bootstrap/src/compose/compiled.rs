@@ -7,9 +7,12 @@ use application_core::ports::EnvelopeCodec;
 use domain_core::hashing::Sha256Digest;
 use domain_core::identity::TenantMode;
 use outbound_contract_json::{BoundCatalog, JsonEnvelopeCodec};
-use outbound_messaging_kafka::ProducerConfiguration;
+use outbound_messaging_kafka::{MemoryBound, ProducerConfiguration};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// What a record has beside its document: the key, the headers and the client's own bookkeeping.
+pub(super) const RECORD_OVERHEAD_BYTES: u32 = 1_024;
 
 /// A provider whose settings were proved; nothing is open yet.
 #[derive(Clone)]
@@ -45,6 +48,17 @@ impl Compiled {
             catalog,
             codec: Arc::new(codec),
             producer,
+        }
+    }
+
+    /// What the Kafka producer's part of the process may take; `None` for another provider.
+    pub fn producer_memory(&self) -> Option<MemoryBound> {
+        match &self.producer {
+            CompiledProducer::Journal(_) => None,
+            CompiledProducer::Kafka(configuration) => {
+                let document = self.catalog.maximum_document_bytes();
+                Some(configuration.memory_bound(document.saturating_add(RECORD_OVERHEAD_BYTES)))
+            }
         }
     }
 

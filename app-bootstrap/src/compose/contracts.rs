@@ -4,7 +4,7 @@
 //! Invariant: what is served is exactly what the profile names and the lock pins; code may
 //! contribute types to those contracts, never further contracts (requirement 004 §§13.1–13.3).
 
-use super::compiled::{Compiled, CompiledProducer};
+use super::compiled::{Compiled, CompiledProducer, RECORD_OVERHEAD_BYTES};
 use super::error::ComposeError;
 use super::provider::kafka_configuration;
 use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
@@ -86,9 +86,6 @@ pub fn compile_with(
     };
     Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))
 }
-
-/// What a record has beside its document: the key, the headers and the client's own bookkeeping.
-const RECORD_OVERHEAD_BYTES: u32 = 1_024;
 
 /// A permit stands for a record of the largest compiled size, so all of them fit into the client's
 /// buffer at once (requirement 004 §17.5).

@@ -64,9 +64,10 @@ pub(crate) fn classify(code: Code, phase: Phase) -> PublicationOutcome {
 /// The allow-list. The client's own NOT_PERSISTED is not enough: it is also said of errors after
 /// which a broker may well hold the record.
 ///
-/// The limit of this list: `PurgeQueue` and `MessageTimedOut` with NOT_PERSISTED may also end a
-/// record whose earlier requests were answered with errors that the client tried again by itself
-/// and does not show, a lost leader's or a failed storage's among them.
+/// `MessageTimedOut` and `PurgeQueue` are not on it, whatever the status: the client ends a record so
+/// after answers that it tried again by itself and does not show, and a leader that resigned may have
+/// appended what it then answered with "not leader". The last answer of a broker is on the list where
+/// it names the record or the provider.
 fn proves_absence(code: Code, phase: Phase) -> bool {
     match phase {
         Phase::Send => matches!(
@@ -88,8 +89,6 @@ fn proves_absence(code: Code, phase: Phase) -> bool {
                 | Code::InvalidRequiredAcks
                 | Code::PolicyViolation
                 | Code::UnsupportedForMessageFormat
-                | Code::PurgeQueue
-                | Code::MessageTimedOut
         ),
         Phase::Delivery(MessageStatus::PossiblyPersisted | MessageStatus::Persisted) => false,
     }

@@ -30,7 +30,12 @@ struct Planted {
 impl Planted {
     fn new() -> Self {
         let generation = ProducerGeneration::parse("g-1").unwrap();
-        let gate = Arc::new(AdmissionGate::new(generation.clone(), 1));
+        let gate = Arc::new(AdmissionGate::new(
+            generation.clone(),
+            1,
+            Arc::new(crate::room::ClientRoom::new(1)),
+            1,
+        ));
         let context = DeliveryContext::new(
             generation,
             ClusterAlias::parse("primary").unwrap(),

@@ -11,6 +11,7 @@ use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
 use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
 use crate::record::{KafkaRecord, compile_record};
+use crate::room::{ClientRoom, Reservation};
 use crate::settings::ProducerConfiguration;
 use crate::supervisor::ProducerHost;
 use application_core::late_queue::LateObservationQueue;
@@ -75,12 +76,26 @@ pub struct DrainReport {
     pub permits_out: usize,
 }
 
+/// What the generation at work holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerUsage {
+    /// Permits that are out.
+    pub permits: usize,
+    /// Records that the client holds.
+    pub records: usize,
+    /// Their bytes: keys, values, headers and framing.
+    pub bytes: usize,
+    /// The most bytes that the client ever held at once.
+    pub most_bytes: usize,
+}
+
 /// One producer runtime.
 pub(crate) struct KafkaProducerGeneration {
     id: ProducerGeneration,
     configuration: ProducerConfiguration,
     clock: Arc<dyn MonotonicClockPort>,
     gate: Arc<AdmissionGate>,
+    room: Arc<ClientRoom>,
     context: Arc<DeliveryContext>,
     late: Arc<LateObservationQueue>,
     /// Taken at close.
@@ -100,9 +115,12 @@ impl KafkaProducerGeneration {
     ) -> Result<Arc<Self>, CreateError> {
         let id = (host.generation_ids)();
         let settings = &configuration.settings;
+        let room = Arc::new(ClientRoom::new(configuration.client_bytes()));
         let gate = Arc::new(AdmissionGate::new(
             id.clone(),
             settings.maximum_admitted_records,
+            Arc::clone(&room),
+            configuration.largest_record_bytes(),
         ));
         let context = DeliveryContext::new(
             id.clone(),
@@ -121,6 +139,7 @@ impl KafkaProducerGeneration {
             configuration: configuration.clone(),
             clock: Arc::clone(&host.clock),
             gate,
+            room,
             context: Arc::clone(client.client().context()),
             late,
             client: Mutex::new(Some(Arc::new(client))),
@@ -196,6 +215,16 @@ impl KafkaProducerGeneration {
         self.context.standing()
     }
 
+    /// What it holds now.
+    pub(crate) fn usage(&self) -> ProducerUsage {
+        ProducerUsage {
+            permits: self.gate.outstanding(),
+            records: self.context.unresolved(),
+            bytes: self.room.held(),
+            most_bytes: self.room.most_held(),
+        }
+    }
+
     /// Whether it ever had a record acknowledged.
     pub(crate) fn has_acknowledged(&self) -> bool {
         self.context.has_acknowledged()
@@ -235,7 +264,7 @@ impl KafkaProducerGeneration {
             Arc::clone(&self.late),
         );
         if let Err(outcome) = self
-            .send(&record, destination, Box::new(pending), request.deadline)
+            .send(record, destination, Box::new(pending), request.deadline)
             .await
         {
             return outcome;
@@ -244,19 +273,31 @@ impl KafkaProducerGeneration {
         self.await_report(report, request.deadline).await
     }
 
-    /// Hands the record over, waiting for buffer room a bounded time.
+    /// Hands the record over, waiting for room in the client a bounded time. The compiled record ends
+    /// here: while its report is awaited, the client's copy is the only one.
     async fn send(
         &self,
-        record: &KafkaRecord,
+        record: KafkaRecord,
         destination: &KafkaDestination,
         mut pending: Box<PendingRecord>,
         deadline: MonotonicInstant,
     ) -> Result<(), PublicationOutcome> {
         let began = self.clock.now();
         let patience = self.configuration.settings.max_block_timeout;
-        loop {
+        let left = || {
             let now = self.clock.now();
-            if now.until(deadline).is_zero() {
+            let until_deadline = now.until(deadline);
+            (
+                until_deadline.is_zero(),
+                patience
+                    .saturating_sub(began.until(now))
+                    .min(until_deadline),
+            )
+        };
+        pending.hold(self.reserve(&record, left().1).await?);
+        loop {
+            let (too_late, patience) = left();
+            if too_late {
                 return Err(not_sent(
                     FailureStage::Deadline,
                     FailureClass::DeadlineExceeded,
@@ -266,14 +307,11 @@ impl KafkaProducerGeneration {
             // Before the try, so that room made in between is not missed.
             let room = self.context.room().notified();
             let client = self.usable_client()?;
-            let (code, returned) = match self.hand_over(client, record, destination, pending) {
+            let (code, returned) = match self.hand_over(client, &record, destination, pending) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            let left = patience
-                .saturating_sub(began.until(now))
-                .min(now.until(deadline));
-            if code != Code::QueueFull || left.is_zero() {
+            if code != Code::QueueFull || patience.is_zero() {
                 let outcome = classify(code, Phase::Send);
                 if outcome.disposition() == RetryDisposition::StopProvider
                     && let Some(failure) = outcome.failure()
@@ -284,7 +322,32 @@ impl KafkaProducerGeneration {
             }
             pending = returned;
             // Woken or not, the next try decides.
-            let _ = tokio::time::timeout(left.min(ROOM_TICK), room).await;
+            let _ = tokio::time::timeout(patience.min(ROOM_TICK), room).await;
+        }
+    }
+
+    /// Waits for the record's bytes, at most `patience`; a generation that ends meanwhile ends the
+    /// wait. Nothing was handed over when there is an outcome.
+    async fn reserve(
+        &self,
+        record: &KafkaRecord,
+        patience: Duration,
+    ) -> Result<Reservation, PublicationOutcome> {
+        let bytes = u32::try_from(record.wire_bytes()).unwrap_or(u32::MAX);
+        let mut standing = self.context.standing();
+        self.usable_client()?;
+        let reserved = tokio::select! {
+            biased;
+            reserved = self.room.reserve(bytes) => reserved,
+            _ = standing.wait_for(|standing| standing.stopped.is_some()) => None,
+            () = elapsed(patience) => return Err(classify(Code::QueueFull, Phase::Send)),
+        };
+        match reserved {
+            Some(reserved) => Ok(reserved),
+            None => Err(self
+                .usable_client()
+                .err()
+                .unwrap_or_else(|| closed(FailureClass::ClientClosed))),
         }
     }
 
@@ -339,19 +402,12 @@ impl KafkaProducerGeneration {
     /// The client, unless the generation was stopped or closed; then nothing is handed over, and
     /// the broker certainly has no record of this attempt.
     fn usable_client(&self) -> Result<Arc<Client>, PublicationOutcome> {
-        let refused = |class| {
-            not_sent(
-                FailureStage::LocalAdmission,
-                class,
-                RetryDisposition::StopProvider,
-            )
-        };
         let stopped = self.context.standing().borrow().stopped;
         match stopped {
-            Some(class) => Err(refused(class)),
+            Some(class) => Err(closed(class)),
             None => self
                 .client()
-                .ok_or_else(|| refused(FailureClass::ClientClosed)),
+                .ok_or_else(|| closed(FailureClass::ClientClosed)),
         }
     }
 
@@ -386,7 +442,9 @@ impl KafkaProducerGeneration {
     /// everything that was on its way.
     pub(crate) async fn close(&self) {
         self.context.update(|standing| standing.draining = true);
-        if let Some(client) = self.take_client() {
+        let client = self.take_client();
+        self.room.close();
+        if let Some(client) = client {
             let _ = tokio::task::spawn_blocking(move || drop(client)).await;
         }
     }
@@ -427,6 +485,20 @@ fn gone(within: Duration) -> AttestationError {
         within,
         source: KafkaError::Canceled.into(),
     }
+}
+
+/// Nothing was handed over, and nothing will be before the provider is repaired or replaced.
+fn closed(class: FailureClass) -> PublicationOutcome {
+    not_sent(
+        FailureStage::LocalAdmission,
+        class,
+        RetryDisposition::StopProvider,
+    )
+}
+
+async fn elapsed(limit: Duration) {
+    // Only the time can end this.
+    let _ = tokio::time::timeout(limit, std::future::pending::<()>()).await;
 }
 
 fn not_sent(

@@ -15,9 +15,10 @@
 //!
 //! # A limit of `REJECTED`
 //!
-//! The client may say that a timed out or purged record was never stored although it retried, out of
-//! this crate's sight, a broker's answers such as a lost leader's or a failed storage's; such a
-//! record counts as rejected and is sent again, so a consumer may see it twice.
+//! The client retries some answers out of this crate's sight. A record that timed out or was purged is
+//! `INDETERMINATE` for that reason, whatever the client says about it. A refusal of the record or of the
+//! principal is taken from the broker's last answer: should an earlier try, unseen, have been stored by
+//! a leader that then resigned, the record counts as rejected although a broker has it.
 
 mod admission;
 mod attestation;
@@ -26,11 +27,13 @@ mod context;
 mod destination;
 mod ffi;
 mod generation;
+mod memory;
 mod pending;
 mod properties;
 mod publisher;
 mod read_back;
 mod record;
+mod room;
 mod settings;
 mod supervisor;
 
@@ -40,7 +43,8 @@ pub use destination::{
     DestinationError, DestinationSetError, KafkaDestination, KafkaDestinations, TopicAllowList,
     TopicName,
 };
-pub use generation::{CreateError, DrainReport};
+pub use generation::{CreateError, DrainReport, ProducerUsage};
+pub use memory::MemoryBound;
 pub use publisher::KafkaPublisher;
 pub use read_back::{ReadBackError, ReadBackRecord, read_back_topic};
 pub use record::{KafkaRecord, RecordHeader, compile_record};

@@ -5,6 +5,7 @@
 //! outcome or, when it acknowledges, exactly one late observation; never both, never neither
 //! (requirement 004 §§15.2, 16.5).
 
+use crate::room::Reservation;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{AttemptIdentity, LatePublicationObservation};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId, ProducerGeneration};
@@ -49,6 +50,8 @@ pub(crate) struct PendingRecord {
     pub(crate) note: Arc<AttemptNote>,
     reporter: oneshot::Sender<PublicationOutcome>,
     late: Arc<LateObservationQueue>,
+    /// Given back with the record itself, whoever drops it.
+    room: Option<Reservation>,
 }
 
 impl PendingRecord {
@@ -60,8 +63,14 @@ impl PendingRecord {
             note: Arc::clone(&note),
             reporter,
             late: Arc::clone(&late),
+            room: None,
         };
         (pending, AwaitedReport { note, report, late })
+    }
+
+    /// The record's bytes in the client.
+    pub(crate) fn hold(&mut self, room: Reservation) {
+        self.room = Some(room);
     }
 
     /// Ends the attempt with the client's report, unless it has ended already.

@@ -6,7 +6,7 @@
 
 use crate::attestation::AttestationError;
 use crate::context::Standing;
-use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration};
+use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration, ProducerUsage};
 use crate::publisher::KafkaPublisher;
 use crate::settings::ProducerConfiguration;
 use application_core::late_queue::LateObservationQueue;
@@ -155,6 +155,11 @@ impl KafkaProducer {
     /// Readiness, to be watched.
     pub fn readiness(&self) -> watch::Receiver<ProducerReadiness> {
         self.shared.readiness.subscribe()
+    }
+
+    /// What the generation at work holds, if there is one.
+    pub fn usage(&self) -> Option<ProducerUsage> {
+        self.shared.current().map(|generation| generation.usage())
     }
 
     /// Makes the first generation and attests it. After a transient error the caller may go on to

@@ -8,6 +8,7 @@ mod broker;
 mod console;
 mod fixture;
 mod limits;
+mod memory;
 mod proxy;
 mod publish;
 mod read_back;

@@ -29,7 +29,8 @@ pub enum ServeError {
     DataDir,
 }
 
-/// Serves until SIGINT or SIGTERM. A disabled profile waits for them with nothing open.
+/// Serves until SIGINT or SIGTERM; SIGHUP replaces the producer's generation. A disabled profile waits
+/// for the end with nothing open.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -37,7 +38,7 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
     let mut signals = Signals::listen().map_err(ServeError::Signals)?;
     let ExpectedState::Active(active) = profile.state else {
         tracing::info!("expected-state is DISABLED: nothing is open");
-        signals.next().await;
+        signals.stop().await;
         return Ok(());
     };
     let active = in_folder(*active, data_dir.as_deref())?;
@@ -53,14 +54,20 @@ pub async fn serve(profile: Profile, data_dir: Option<PathBuf>) -> Result<(), Se
         producer_memory_bytes = compiled.producer_memory().map(|bound| bound.total()),
         "relay started; this tuple is not promoted"
     );
-    let died = tokio::select! {
-        () = signals.next() => false,
-        () = system.died() => true,
+    let died = loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::Stop => break false,
+                Asked::Rotate if system.rotate() => {}
+                Asked::Rotate => tracing::info!("this tuple has no producer to replace"),
+            },
+            () = system.died() => break true,
+        }
     };
     tracing::info!("stopping");
     tokio::select! {
         () = stop(system, provider, store) => {}
-        () = signals.next() => tracing::warn!("stopping at once, as asked twice"),
+        () = signals.stop() => tracing::warn!("stopping at once, as asked twice"),
     }
     if died { Err(ServeError::Died) } else { Ok(()) }
 }
@@ -100,9 +107,19 @@ pub fn in_folder(
     }
 }
 
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// SIGINT or SIGTERM.
+    Stop,
+    /// SIGHUP: another producer generation, of secrets as they are now.
+    Rotate,
+}
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -110,13 +127,19 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.hang_up.recv() => Asked::Rotate,
         }
+    }
+
+    async fn stop(&mut self) {
+        while self.next().await != Asked::Stop {}
     }
 }

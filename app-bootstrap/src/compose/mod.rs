@@ -11,6 +11,7 @@ mod error;
 mod kafka;
 mod provider;
 mod resource;
+mod rotation;
 mod system;
 
 pub use compiled::Compiled;

@@ -4,7 +4,7 @@
 
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
-use crate::config::{ActiveProfile, KafkaProfile};
+use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
 use crate::runtime::ProcessClock;
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
@@ -12,12 +12,13 @@ use application_core::ports::{
 };
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::DatabaseInstant;
+use domain_core::publication::FailureClass;
 use outbound_journal::broker::{self, JournalPublisher, PublisherSettings};
 use outbound_journal::{Journal, Limits};
 use outbound_messaging_kafka::{
     ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher,
-    ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile, TopicAllowList,
-    TopicName,
+    MaterialSource, ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile,
+    TopicAllowList, TopicName,
 };
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -27,6 +28,10 @@ use tokio::task::JoinHandle;
 
 /// Late observations kept at most.
 const LATE_CAPACITY: u32 = 10_000;
+/// The first wait before a generation is tried again, or an absent broker looked for.
+pub(super) const RECOVERY_MINIMUM_DELAY: Duration = Duration::from_secs(1);
+/// The longest such wait.
+pub(super) const RECOVERY_MAXIMUM_DELAY: Duration = Duration::from_secs(30);
 
 /// The producer of this process, open.
 pub enum Provider {
@@ -43,8 +48,10 @@ pub enum Provider {
         producer: Arc<KafkaProducer>,
         /// Its ports.
         publisher: Arc<KafkaPublisher>,
-        /// Replaces generations.
+        /// Watches the brokers.
         supervisor: JoinHandle<()>,
+        /// Why no generation could be started, where none was.
+        not_started: Option<FailureClass>,
     },
 }
 
@@ -57,7 +64,9 @@ impl Provider {
     pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
         match &compiled.producer {
             CompiledProducer::Journal(path) => open_journal(&compiled.profile, path),
-            CompiledProducer::Kafka(configuration) => open_kafka(configuration.clone()).await,
+            CompiledProducer::Kafka(configuration) => {
+                open_kafka(configuration.clone(), source(&compiled.profile)).await
+            }
         }
     }
 
@@ -82,6 +91,19 @@ impl Provider {
         match self {
             Self::Journal { publisher, .. } => publisher.late_observations(),
             Self::Kafka { publisher, .. } => publisher.clone(),
+        }
+    }
+
+    /// The producer whose generations are replaced, where the tuple has one, and why none of them
+    /// could be started, where none was.
+    pub(super) fn rotating(&self) -> Option<(&Arc<KafkaProducer>, Option<FailureClass>)> {
+        match self {
+            Self::Journal { .. } => None,
+            Self::Kafka {
+                producer,
+                not_started,
+                ..
+            } => Some((producer, *not_started)),
         }
     }
 
@@ -166,25 +188,45 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
     })
 }
 
-async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, ComposeError> {
+/// The producer's material as it is whenever it is asked for: settings of the profile, secrets as they
+/// are kept now.
+fn source(profile: &ActiveProfile) -> MaterialSource {
+    let profile = profile.clone();
+    Arc::new(move || match &profile.provider {
+        ProviderProfile::Kafka(kafka) => {
+            kafka_configuration(&profile, kafka).map_err(application_core::Cause::from)
+        }
+        ProviderProfile::Journal(_) => Err("the journal has no such material".into()),
+    })
+}
+
+async fn open_kafka(
+    configuration: ProducerConfiguration,
+    source: MaterialSource,
+) -> Result<Provider, ComposeError> {
     let host = ProducerHost {
         clock: Arc::new(ProcessClock),
         wall_clock: Arc::new(WallClock),
         generation_ids: Arc::new(new_generation),
     };
-    let producer = Arc::new(KafkaProducer::new(configuration, host));
-    match producer.start().await {
-        Ok(generation) => tracing::info!(%generation, "Kafka producer ready"),
+    let producer = Arc::new(KafkaProducer::of_source(configuration, source, host));
+    let not_started = match producer.start().await {
+        Ok(generation) => {
+            tracing::info!(%generation, "Kafka producer ready");
+            None
+        }
         Err(error) if error.is_transient() => {
             tracing::warn!(error = %crate::chain(&error), "ACTIVE_NOT_READY: the broker is away");
+            Some(error.class())
         }
         Err(error) => return Err(provider_error(error)),
-    }
+    };
     let supervised = Arc::clone(&producer);
     Ok(Provider::Kafka {
         publisher: Arc::new(producer.publisher()),
         supervisor: tokio::spawn(async move { supervised.supervise().await }),
         producer,
+        not_started,
     })
 }
 
@@ -234,9 +276,9 @@ pub(super) fn kafka_configuration(
         max_block_timeout: kafka.max_block_timeout,
         linger: kafka.linger,
         attestation_timeout: Duration::from_secs(10),
-        drain_timeout: Duration::from_secs(10),
-        recovery_minimum_delay: Duration::from_secs(1),
-        recovery_maximum_delay: Duration::from_secs(30),
+        drain_timeout: kafka.rotation.drain_timeout,
+        recovery_minimum_delay: RECOVERY_MINIMUM_DELAY,
+        recovery_maximum_delay: RECOVERY_MAXIMUM_DELAY,
         buffer_memory_bytes: kafka.buffer_memory_bytes,
         maximum_request_bytes: kafka.maximum_request_bytes,
         batch_bytes: 65_536,

@@ -17,7 +17,7 @@ pub use error::ConfigError;
 pub use profile::{
     ActiveProfile, CapacityProfile, ContractBounds, DestinationProfile, Environment, ExpectedState,
     JournalProfile, KafkaProfile, OutboxProfile, Profile, ProviderProfile, RetentionProfile,
-    StoreProfile, TopicProfile, WindowProfile,
+    RotationProfile, StoreProfile, TopicProfile, WindowProfile,
 };
 pub use secret::{SecretError, SecretReference};
 

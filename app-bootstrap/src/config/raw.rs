@@ -154,6 +154,16 @@ pub(super) struct RawKafka {
     pub(super) bootstrap_servers: Option<Vec<String>>,
     pub(super) topic_allow_list: Vec<String>,
     pub(super) producer: RawKafkaProducer,
+    /// Without it a generation is replaced on request and after a fault alone.
+    pub(super) rotation: Option<RawRotation>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawRotation {
+    pub(super) secret_poll_interval: String,
+    pub(super) drain_timeout: String,
+    pub(super) previous_material_limit: String,
 }
 
 #[derive(Debug, Deserialize)]

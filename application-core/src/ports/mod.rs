@@ -15,6 +15,7 @@ mod disposition;
 mod fence;
 mod inbox;
 mod late;
+mod lifecycle;
 mod publish;
 mod query;
 mod report;
@@ -48,6 +49,9 @@ pub use inbox::{InboxDecision, InboxError, InboxStorePort};
 pub use late::{
     LateObservationId, LatePublicationObservation, LatePublicationObservationSource,
     LateWriteError, LateWriteReport, OutboxAttemptObservationPort,
+};
+pub use lifecycle::{
+    DrainFact, LifecycleError, PausedGeneration, ProducerLifecyclePort, ProducerMaterialPort,
 };
 pub use publish::{
     Admission, AdmissionRefusal, Admissions, AttemptIdentity, OutboxMessagePublishPort,

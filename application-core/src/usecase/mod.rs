@@ -9,6 +9,7 @@ mod consume_event;
 mod record_late_observations;
 mod relay_one_record;
 mod relay_window;
+mod rotate_producer;
 mod verify_stored_record;
 
 pub use append_event::{AppendEventError, IntegrationEventAppender};
@@ -18,4 +19,5 @@ pub use consume_event::{
 pub use record_late_observations::{LateDrain, LateDrainError, RecordLateObservations};
 pub use relay_one_record::{RelayError, RelayOneRecord, RelaySettings, RelayTurn};
 pub use relay_window::{RelayWindow, Supply, WindowError, WindowPorts, WindowSettings, WindowTurn};
+pub use rotate_producer::{RotateProducer, RotationPorts, RotationSettings};
 pub use verify_stored_record::{RecordMismatch, verify_stored_record};

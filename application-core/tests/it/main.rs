@@ -6,4 +6,5 @@ mod contract;
 mod late;
 mod relay;
 mod relay_window;
+mod rotate;
 mod support;

@@ -38,6 +38,15 @@ pub(crate) struct Standing {
     pub(crate) broker_away: bool,
     /// It is on its way out.
     pub(crate) draining: bool,
+    /// Nobody waits for its answers any more.
+    pub(crate) abandoned: bool,
+}
+
+impl Standing {
+    /// Whether nothing may be handed to the client any more.
+    pub(crate) fn ends(self) -> bool {
+        self.stopped.is_some() || self.abandoned
+    }
 }
 
 impl Standing {

@@ -65,7 +65,10 @@ impl Planted {
     async fn outcome(&self, report: DeliveryReport<'_>) -> PublicationOutcome {
         let (pending, awaited) = self.pending();
         self.context.conclude(report, pending);
-        awaited.within(Duration::ZERO).await.expect("reported")
+        match awaited.within(Duration::ZERO, std::future::pending()).await {
+            crate::pending::Waited::Reported(outcome) => outcome,
+            other => panic!("not reported: {other:?}"),
+        }
     }
 
     fn stopped(&self) -> Option<FailureClass> {

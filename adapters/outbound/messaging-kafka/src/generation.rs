@@ -9,7 +9,7 @@ use crate::attestation::{AttestationError, Look};
 use crate::classify::{Phase, classify};
 use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
-use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
+use crate::pending::{AttemptNote, AwaitedReport, PendingRecord, Waited};
 use crate::record::{KafkaRecord, compile_record};
 use crate::room::{ClientRoom, Reservation};
 use crate::settings::ProducerConfiguration;
@@ -100,6 +100,7 @@ pub(crate) struct KafkaProducerGeneration {
     late: Arc<LateObservationQueue>,
     /// Taken at close.
     client: Mutex<Option<Arc<Client>>>,
+    closed: Arc<watch::Sender<bool>>,
 }
 
 impl KafkaProducerGeneration {
@@ -143,6 +144,7 @@ impl KafkaProducerGeneration {
             context: Arc::clone(client.client().context()),
             late,
             client: Mutex::new(Some(Arc::new(client))),
+            closed: Arc::new(watch::Sender::new(false)),
         }))
     }
 
@@ -339,7 +341,7 @@ impl KafkaProducerGeneration {
         let reserved = tokio::select! {
             biased;
             reserved = self.room.reserve(bytes) => reserved,
-            _ = standing.wait_for(|standing| standing.stopped.is_some()) => None,
+            _ = standing.wait_for(|standing| standing.ends()) => None,
             () = elapsed(patience) => return Err(classify(Code::QueueFull, Phase::Send)),
         };
         match reserved {
@@ -390,25 +392,34 @@ impl KafkaProducerGeneration {
         deadline: MonotonicInstant,
     ) -> PublicationOutcome {
         let left = self.clock.now().until(deadline);
-        report.within(left).await.unwrap_or({
-            PublicationOutcome::Indeterminate(PublicationFailure {
-                stage: FailureStage::Deadline,
-                class: FailureClass::DeadlineExceeded,
-                disposition: RetryDisposition::RetryWithinBudget,
-            })
-        })
+        let mut standing = self.context.standing();
+        let abandoned = async {
+            // The sender lives as long as the generation.
+            let _ = standing.wait_for(|standing| standing.abandoned).await;
+        };
+        match report.within(left, abandoned).await {
+            Waited::Reported(outcome) => outcome,
+            Waited::TimeUp => undecided(FailureStage::Deadline, FailureClass::DeadlineExceeded),
+            Waited::GivenUp => undecided(FailureStage::Shutdown, FailureClass::ClientClosed),
+        }
     }
 
     /// The client, unless the generation was stopped or closed; then nothing is handed over, and
     /// the broker certainly has no record of this attempt.
     fn usable_client(&self) -> Result<Arc<Client>, PublicationOutcome> {
-        let stopped = self.context.standing().borrow().stopped;
-        match stopped {
+        let standing = *self.context.standing().borrow();
+        match standing.stopped {
             Some(class) => Err(closed(class)),
+            None if standing.abandoned => Err(closed(FailureClass::ClientClosed)),
             None => self
                 .client()
                 .ok_or_else(|| closed(FailureClass::ClientClosed)),
         }
+    }
+
+    /// Admits nothing any more.
+    pub(crate) fn pause(&self) {
+        self.context.update(|standing| standing.draining = true);
     }
 
     /// Admits nothing any more, then waits for what is under way, at most `budget`.
@@ -433,19 +444,50 @@ impl KafkaProducerGeneration {
         }
     }
 
-    /// The barrier: every permit is back, so every attempt has its outcome recorded.
-    pub(crate) async fn barrier(&self) {
-        self.gate.idle().await;
+    /// Ends every wait for an answer, and waits until the permits are back, at most `limit`.
+    pub(crate) async fn abandon(&self, limit: Duration) -> DrainReport {
+        self.context.update(|standing| {
+            standing.draining = true;
+            standing.abandoned = true;
+        });
+        // Elapsed or not, the report says what is left.
+        let _ = tokio::time::timeout(limit, self.gate.idle()).await;
+        DrainReport {
+            unresolved: self.context.unresolved(),
+            permits_out: self.gate.outstanding(),
+        }
     }
 
-    /// Ends the client. What it still held is reported as purged, which is `INDETERMINATE` for
-    /// everything that was on its way.
+    /// Ends the client. What it still held is reported as purged, which is `INDETERMINATE`.
     pub(crate) async fn close(&self) {
+        self.begin_close();
+        // The sender is dropped with the client.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+
+    /// Ends the client and waits for its end, at most `limit`; tells whether it has ended.
+    pub(crate) async fn close_within(&self, limit: Duration) -> bool {
+        self.begin_close();
+        let mut closed = self.closed.subscribe();
+        let waited = tokio::time::timeout(limit, closed.wait_for(|closed| *closed));
+        waited.await.is_ok()
+    }
+
+    fn begin_close(&self) {
         self.context.update(|standing| standing.draining = true);
         let client = self.take_client();
         self.room.close();
         if let Some(client) = client {
-            let _ = tokio::task::spawn_blocking(move || drop(client)).await;
+            let closed = Arc::clone(&self.closed);
+            // Blocks until whoever uses the client has given it back and its threads have ended.
+            tokio::task::spawn_blocking(move || {
+                let mut client = client;
+                while let Err(in_use) = Arc::try_unwrap(client) {
+                    client = in_use;
+                    std::thread::park_timeout(Duration::from_millis(1));
+                }
+                closed.send_replace(true);
+            });
         }
     }
 
@@ -494,6 +536,15 @@ fn closed(class: FailureClass) -> PublicationOutcome {
         class,
         RetryDisposition::StopProvider,
     )
+}
+
+/// The client has the record, and nothing is known of its fate.
+fn undecided(stage: FailureStage, class: FailureClass) -> PublicationOutcome {
+    PublicationOutcome::Indeterminate(PublicationFailure {
+        stage,
+        class,
+        disposition: RetryDisposition::RetryWithinBudget,
+    })
 }
 
 async fn elapsed(limit: Duration) {

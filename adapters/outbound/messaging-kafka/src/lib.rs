@@ -27,6 +27,7 @@ mod context;
 mod destination;
 mod ffi;
 mod generation;
+mod lifecycle;
 mod memory;
 mod pending;
 mod properties;
@@ -51,7 +52,7 @@ pub use record::{KafkaRecord, RecordHeader, compile_record};
 pub use settings::{
     ClusterAlias, ProducerConfiguration, ProducerSettings, SecurityProfile, SettingsError,
 };
-pub use supervisor::{KafkaProducer, ProducerHost, ProducerReadiness, StartError};
+pub use supervisor::{KafkaProducer, MaterialSource, ProducerHost, ProducerReadiness, StartError};
 
 /// The capability card that this crate implements (requirement 004 §10.4).
 pub const PROVIDER_ID: &str = "kafka-rdkafka-acknowledged-idempotent.v1";

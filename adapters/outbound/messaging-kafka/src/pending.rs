@@ -81,6 +81,17 @@ impl PendingRecord {
     }
 }
 
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// With the client's report.
+    Reported(PublicationOutcome),
+    /// The time was up first.
+    TimeUp,
+    /// Nobody waits any more.
+    GivenUp,
+}
+
 /// The waiter's side. Dropping it ends the attempt undecided; an acknowledgement that came in
 /// the meantime, or comes later, is observed late.
 pub(crate) struct AwaitedReport {
@@ -90,15 +101,29 @@ pub(crate) struct AwaitedReport {
 }
 
 impl AwaitedReport {
-    /// Waits for the report; `None` when the time was up first. A client that went away without a
-    /// report leaves nothing known.
-    pub(crate) async fn within(mut self, limit: Duration) -> Option<PublicationOutcome> {
-        let waited = tokio::time::timeout(limit, &mut self.report).await;
-        match waited {
-            Ok(Ok(outcome)) => Some(outcome),
-            Ok(Err(_)) => Some(vanished()),
-            // The callback may have been first by a hair; then its word counts.
-            Err(_) => self.close(),
+    /// Waits for the report until the time is up or the wait is given up. A client that went away
+    /// without a report leaves nothing known.
+    pub(crate) async fn within(
+        mut self,
+        limit: Duration,
+        given_up: impl Future<Output = ()>,
+    ) -> Waited {
+        let end = {
+            let timed = tokio::time::timeout(limit, &mut self.report);
+            tokio::select! {
+                biased;
+                waited = timed => match waited {
+                    Ok(Ok(outcome)) => return Waited::Reported(outcome),
+                    Ok(Err(_)) => return Waited::Reported(vanished()),
+                    Err(_) => Waited::TimeUp,
+                },
+                () = given_up => Waited::GivenUp,
+            }
+        };
+        // The callback may have been first by a hair; then its word counts.
+        match self.close() {
+            Some(outcome) => Waited::Reported(outcome),
+            None => end,
         }
     }
 
@@ -175,6 +200,26 @@ pub(crate) mod tests {
         })
     }
 
+    fn pending_forever() -> std::future::Pending<()> {
+        std::future::pending()
+    }
+
+    /// Whoever gives a wait up has no answer, and an acknowledgement after it is observed late.
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_leaves_a_late_observation() {
+        let (late, pending, awaited) = waiting();
+        let waited = awaited.within(Duration::from_secs(60), async {}).await;
+        assert_eq!(waited, Waited::GivenUp);
+        pending.report(acknowledged());
+        assert_eq!(late.poll_bounded(9).len(), 1);
+        // A report that came first counts.
+        let (late, pending, awaited) = waiting();
+        pending.report(acknowledged());
+        let waited = awaited.within(Duration::from_secs(60), async {}).await;
+        assert_eq!(waited, Waited::Reported(acknowledged()));
+        assert!(late.poll_bounded(9).is_empty());
+    }
+
     fn waiting() -> (Arc<LateObservationQueue>, PendingRecord, AwaitedReport) {
         let late = Arc::new(LateObservationQueue::new(1_000_000));
         let (pending, awaited) = PendingRecord::new(note(), Arc::clone(&late));
@@ -185,14 +230,16 @@ pub(crate) mod tests {
     async fn a_report_in_time_is_the_outcome_and_nothing_else() {
         let (late, pending, awaited) = waiting();
         pending.report(acknowledged());
-        assert_eq!(awaited.within(Duration::ZERO).await, Some(acknowledged()));
+        let outcome = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(outcome, Waited::Reported(acknowledged()));
         assert!(late.poll_bounded(9).is_empty());
     }
 
     #[tokio::test]
     async fn an_acknowledgement_after_the_deadline_is_one_late_observation() {
         let (late, pending, awaited) = waiting();
-        assert_eq!(awaited.within(Duration::ZERO).await, None);
+        let waited = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(waited, Waited::TimeUp);
         pending.report(acknowledged());
         let observed = late.poll_bounded(9);
         assert_eq!(observed.len(), 1);
@@ -206,20 +253,23 @@ pub(crate) mod tests {
     async fn a_client_that_vanished_is_not_a_missed_deadline() {
         let (late, pending, awaited) = waiting();
         drop(pending);
-        let outcome = awaited.within(Duration::from_secs(60)).await;
+        let outcome = awaited
+            .within(Duration::from_secs(60), pending_forever())
+            .await;
         let expected = PublicationOutcome::Indeterminate(PublicationFailure {
             stage: FailureStage::Provider,
             class: FailureClass::ClientClosed,
             disposition: RetryDisposition::RetryWithinBudget,
         });
-        assert_eq!(outcome, Some(expected));
+        assert_eq!(outcome, Waited::Reported(expected));
         assert!(late.poll_bounded(9).is_empty());
     }
 
     #[tokio::test]
     async fn a_late_refusal_is_no_observation() {
         let (late, pending, awaited) = waiting();
-        assert_eq!(awaited.within(Duration::ZERO).await, None);
+        let waited = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(waited, Waited::TimeUp);
         pending.report(refused());
         assert!(late.poll_bounded(9).is_empty());
     }
@@ -255,16 +305,19 @@ pub(crate) mod tests {
                 })
             };
             gate.wait();
-            let outcome = if round % 2 == 0 {
-                runtime.block_on(awaited.within(Duration::ZERO))
-            } else {
-                drop(awaited);
-                None
+            let reported = match round % 3 {
+                0 => runtime.block_on(awaited.within(Duration::ZERO, pending_forever())),
+                1 => runtime.block_on(awaited.within(Duration::from_secs(60), async {})),
+                _ => {
+                    drop(awaited);
+                    Waited::TimeUp
+                }
             };
+            let reported = matches!(reported, Waited::Reported(_));
             callback.join().unwrap();
             let late = late.poll_bounded(9).len();
-            assert_eq!(usize::from(outcome.is_some()) + late, 1, "round {round}");
-            outcomes += usize::from(outcome.is_some());
+            assert_eq!(usize::from(reported) + late, 1, "round {round}");
+            outcomes += usize::from(reported);
             observed += late;
         }
         assert_eq!(outcomes + observed, 2_000);

@@ -4,8 +4,8 @@
 //! the producer knows about its settings it checks itself, before anything opens.
 
 use super::super::error::ConfigError;
-use super::super::profile::{JournalProfile, KafkaProfile, ProviderProfile};
-use super::super::raw::{RawJournal, RawKafka};
+use super::super::profile::{JournalProfile, KafkaProfile, ProviderProfile, RotationProfile};
+use super::super::raw::{RawJournal, RawKafka, RawRotation};
 use super::origin::Origin;
 use std::time::Duration;
 
@@ -86,6 +86,7 @@ pub(super) fn kafka(
             1_024,
             104_857_600,
         )?,
+        rotation: rotation(at, raw.rotation.as_ref())?,
     };
     let timing = Timing {
         section: "kafka.producer",
@@ -106,4 +107,42 @@ pub(super) fn kafka(
         )?,
     };
     Ok((ProviderProfile::Kafka(profile), timing))
+}
+
+fn rotation(at: &Origin<'_>, raw: Option<&RawRotation>) -> Result<RotationProfile, ConfigError> {
+    let Some(raw) = raw else {
+        return Ok(RotationProfile::UNSTATED);
+    };
+    let bounded = |key: &'static str, text: &str, minimum: u64, maximum: u64| {
+        let key = format!("kafka.rotation.{key}");
+        let given = at.duration(&key, text)?;
+        let allowed = Duration::from_millis(minimum)..=Duration::from_millis(maximum);
+        if !allowed.contains(&given) {
+            return Err(at.refuse(
+                &key,
+                format!(
+                    "is {given:?}; {:?} to {:?} is allowed",
+                    allowed.start(),
+                    allowed.end()
+                ),
+            ));
+        }
+        Ok(given)
+    };
+    const MINUTE: u64 = 60_000;
+    Ok(RotationProfile {
+        secret_poll_interval: Some(bounded(
+            "secret-poll-interval",
+            &raw.secret_poll_interval,
+            100,
+            60 * MINUTE,
+        )?),
+        drain_timeout: bounded("drain-timeout", &raw.drain_timeout, 100, 10 * MINUTE)?,
+        previous_material_limit: bounded(
+            "previous-material-limit",
+            &raw.previous_material_limit,
+            1,
+            24 * 60 * MINUTE,
+        )?,
+    })
 }

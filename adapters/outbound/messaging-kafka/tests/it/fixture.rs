@@ -88,7 +88,7 @@ pub(crate) struct Fixture {
     pub(crate) producer: Arc<KafkaProducer>,
     pub(crate) publisher: KafkaPublisher,
     configuration: ProducerConfiguration,
-    clock: Arc<Clock>,
+    pub(crate) clock: Arc<Clock>,
 }
 
 impl Fixture {

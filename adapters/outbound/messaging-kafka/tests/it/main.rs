@@ -14,4 +14,5 @@ mod publish;
 mod read_back;
 mod recovery;
 mod response_loss;
+mod rotation;
 mod topic;

@@ -7,6 +7,7 @@
 use crate::broker::OwnBroker;
 use crate::fixture::{Fixture, WALL_MICROS, destination, event, eventually, settings};
 use crate::proxy::Answers;
+use crate::rotation::supervised;
 use crate::topic::{Topic, headers};
 use application_core::ports::{
     LatePublicationObservationSource as _, OutboxMessagePublishPort as _,
@@ -151,10 +152,7 @@ async fn shut_down_in_flight(broker: &OwnBroker, topic: &Topic) {
 async fn cut_connections(broker: &OwnBroker, topic: &Topic) {
     let before = topic.read_back(1, 0).await.len();
     let fixture = Fixture::start(topic, 1).await;
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = supervised(&fixture);
     let mut answered = Vec::new();
     for number in 0..60 {
         if number % 10 == 5 {
@@ -189,10 +187,7 @@ async fn absent_and_back(broker: &OwnBroker, topic: &Topic) {
     quick.attestation_timeout = Duration::from_secs(2);
     let fixture = Fixture::build(quick, destination(&topic.name, 1));
     fixture.producer.start().await.expect("start");
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = supervised(&fixture);
     acknowledged(&fixture, "absent-0").await;
     broker.proxy.set(Answers::Hold);
     broker.proxy.cut();

@@ -5,12 +5,13 @@
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
 use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
-use crate::runtime::ProcessClock;
+use crate::runtime::{LogReporter, ProcessClock};
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
     WallClockPort,
 };
-use domain_core::identity::ProducerGeneration;
+use application_core::usecase::PublishBestEffort;
+use domain_core::identity::{LogicalDestinationId, ProducerGeneration};
 use domain_core::instant::DatabaseInstant;
 use domain_core::publication::FailureClass;
 use outbound_journal::broker::{self, JournalPublisher, PublisherSettings};
@@ -20,6 +21,7 @@ use outbound_messaging_kafka::{
     MaterialSource, ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile,
     TopicAllowList, TopicName,
 };
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +86,27 @@ impl Provider {
             Self::Journal { publisher, .. } => publisher.clone(),
             Self::Kafka { publisher, .. } => publisher.clone(),
         }
+    }
+
+    /// Publication without durability for the destinations that are enabled, where the provider has it.
+    /// Every outcome goes to the log as well.
+    pub fn best_effort(
+        &self,
+        compiled: &Compiled,
+        enabled: BTreeSet<LogicalDestinationId>,
+    ) -> Option<PublishBestEffort> {
+        let Self::Kafka { publisher, .. } = self else {
+            return None;
+        };
+        let outbox = &compiled.profile.outbox;
+        Some(PublishBestEffort {
+            codec: Arc::clone(&compiled.codec),
+            publisher: publisher.clone(),
+            enabled: Arc::new(enabled),
+            observer: Arc::new(LogReporter),
+            clock: Arc::new(ProcessClock),
+            budget: outbox.admission_timeout + outbox.publish_budget,
+        })
     }
 
     /// Acknowledgements that came late.

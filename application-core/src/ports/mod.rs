@@ -6,6 +6,7 @@
 
 mod append;
 mod authority;
+mod best_effort;
 mod capacity;
 mod clock;
 mod codec;
@@ -28,6 +29,9 @@ pub use append::{AppendError, AppendPolicy, AppendPolicyError, AppendReceipt, Ou
 pub use authority::{
     ActivationOutcome, AuthorityError, EpochActivation, EpochRecord, FreezeOutcome,
     PublicationAuthorityPort, ResumeOutcome,
+};
+pub use best_effort::{
+    BestEffortMessage, BestEffortObserver, BestEffortPublicationPort, BestEffortReport,
 };
 pub use capacity::{CapacityError, OutboxCapacityPort};
 pub use clock::{EntropyPort, MonotonicClockPort, WallClockPort};

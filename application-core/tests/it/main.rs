@@ -1,6 +1,7 @@
 //! The use cases against scripted ports: what is called, in which order, and what is not.
 
 mod append;
+mod best_effort;
 mod consume;
 mod contract;
 mod late;

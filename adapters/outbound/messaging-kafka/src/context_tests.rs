@@ -52,7 +52,7 @@ impl Planted {
 
     fn pending(&self) -> (PendingRecord, AwaitedReport) {
         let note = AttemptNote {
-            attempt: attempt(),
+            attempt: Some(attempt()),
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: TopicName::parse("right").unwrap(),

@@ -10,12 +10,15 @@ use crate::classify::{Phase, classify};
 use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
 use crate::pending::{AttemptNote, AwaitedReport, PendingRecord, Waited};
-use crate::record::{KafkaRecord, compile_record};
+use crate::record::{KafkaRecord, RecordSource, compile};
 use crate::room::{ClientRoom, Reservation};
 use crate::settings::ProducerConfiguration;
 use crate::supervisor::ProducerHost;
 use application_core::late_queue::LateObservationQueue;
-use application_core::ports::{Admission, Admissions, MonotonicClockPort, PublicationRequest};
+use application_core::ports::{
+    Admission, AdmissionRefusal, Admissions, AttemptIdentity, BestEffortMessage,
+    MonotonicClockPort, PublicationRequest,
+};
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::MonotonicInstant;
 use domain_core::publication::{
@@ -234,11 +237,42 @@ impl KafkaProducerGeneration {
 
     /// Sends one record and waits for its report until the deadline.
     pub(crate) async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
-        let event = &request.event;
+        let attempt = Some(request.attempt.clone());
+        self.deliver(request.event.as_ref().into(), attempt, request.deadline)
+            .await
+    }
+
+    /// Sends one message under a permit of its own. A late answer is nobody's.
+    pub(crate) async fn publish_best_effort(
+        &self,
+        message: &BestEffortMessage,
+    ) -> PublicationOutcome {
+        let left = self.clock.now().until(message.deadline);
+        let wait = left.min(self.configuration.settings.admission_timeout);
+        let _permit = match self.gate.admit(wait).await {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(AdmissionRefusal::Saturated) => {
+                return classify(Code::QueueFull, Phase::Send);
+            }
+            Admission::Refused(_) => {
+                let stopped = self.context.standing().borrow().stopped;
+                return closed(stopped.unwrap_or(FailureClass::BrokerUnavailable));
+            }
+        };
+        self.deliver(message.event.as_ref().into(), None, message.deadline)
+            .await
+    }
+
+    async fn deliver(
+        &self,
+        event: RecordSource<'_>,
+        attempt: Option<AttemptIdentity>,
+        deadline: MonotonicInstant,
+    ) -> PublicationOutcome {
         let destination = self
             .configuration
             .destinations()
-            .resolve(&event.identities.destination, &event.binding_revision);
+            .resolve(&event.identities.destination, event.binding_revision);
         let Some(destination) = destination else {
             return not_sent(
                 FailureStage::ContractCompile,
@@ -246,7 +280,7 @@ impl KafkaProducerGeneration {
                 RetryDisposition::StopProvider,
             );
         };
-        let record = compile_record(event);
+        let record = compile(event);
         if let Some(class) = refusal(&record, destination) {
             return not_sent(
                 FailureStage::Serialization,
@@ -256,7 +290,7 @@ impl KafkaProducerGeneration {
         }
         let (pending, report) = PendingRecord::new(
             AttemptNote {
-                attempt: request.attempt.clone(),
+                attempt,
                 destination: destination.destination.clone(),
                 binding_revision: destination.binding_revision.clone(),
                 topic: destination.topic.clone(),
@@ -266,13 +300,13 @@ impl KafkaProducerGeneration {
             Arc::clone(&self.late),
         );
         if let Err(outcome) = self
-            .send(record, destination, Box::new(pending), request.deadline)
+            .send(record, destination, Box::new(pending), deadline)
             .await
         {
             return outcome;
         }
         fail::fail_point!("kafka::after_send");
-        self.await_report(report, request.deadline).await
+        self.await_report(report, deadline).await
     }
 
     /// Hands the record over, waiting for room in the client a bounded time. The compiled record ends

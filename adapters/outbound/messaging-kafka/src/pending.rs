@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 /// What an attempt is, without its record.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptNote {
-    pub(crate) attempt: AttemptIdentity,
+    /// `None` for a message that no journal knows.
+    pub(crate) attempt: Option<AttemptIdentity>,
     pub(crate) destination: LogicalDestinationId,
     pub(crate) binding_revision: DestinationBindingRevision,
     pub(crate) topic: crate::destination::TopicName,
@@ -30,12 +31,12 @@ pub(crate) struct AttemptNote {
 impl AttemptNote {
     /// Leaves an acknowledgement that nobody waits for to the journal.
     fn observe_late(&self, outcome: &PublicationOutcome, late: &LateObservationQueue) {
-        let Some(receipt) = outcome.receipt() else {
+        let (Some(receipt), Some(attempt)) = (outcome.receipt(), &self.attempt) else {
             return;
         };
         late.offer(|id| LatePublicationObservation {
             id,
-            attempt: self.attempt.clone(),
+            attempt: attempt.clone(),
             producer_generation: self.producer_generation.clone(),
             binding_revision: self.binding_revision.clone(),
             certainty: outcome.certainty(),
@@ -173,7 +174,7 @@ pub(crate) mod tests {
 
     fn note() -> AttemptNote {
         AttemptNote {
-            attempt: attempt(),
+            attempt: Some(attempt()),
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: crate::destination::TopicName::parse("t").unwrap(),

@@ -4,6 +4,7 @@
 //! nothing is asserted about a record that was not read back or reported by the broker.
 
 mod attest;
+mod best_effort;
 mod broker;
 mod console;
 mod fixture;

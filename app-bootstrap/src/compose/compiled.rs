@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything static was checked before a value of this type exists.
 
+use super::milestones::{Milestone, Milestones};
 use crate::config::ActiveProfile;
 use application_core::ports::EnvelopeCodec;
 use domain_core::hashing::Sha256Digest;
@@ -32,6 +33,8 @@ pub struct Compiled {
     pub catalog: Arc<BoundCatalog>,
     /// The codec over them.
     pub codec: Arc<dyn EnvelopeCodec>,
+    /// What the process has reached so far.
+    pub milestones: Milestones,
     /// The producer's settings, proved.
     pub(super) producer: CompiledProducer,
 }
@@ -43,7 +46,10 @@ impl Compiled {
         producer: CompiledProducer,
     ) -> Self {
         let codec = JsonEnvelopeCodec::new(Arc::clone(&catalog), TenantMode::Disabled);
+        let milestones = Milestones::default();
+        milestones.reach(Milestone::Compiled);
         Self {
+            milestones,
             profile,
             catalog,
             codec: Arc::new(codec),

@@ -9,6 +9,7 @@ pub mod contracts;
 mod embedded;
 mod error;
 mod kafka;
+mod milestones;
 mod provider;
 mod resource;
 mod rotation;
@@ -18,6 +19,7 @@ pub use compiled::Compiled;
 pub use embedded::EmbeddedStore;
 pub use error::ComposeError;
 pub use kafka::KafkaStore;
+pub use milestones::{Milestone, Milestones};
 pub use provider::Provider;
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
@@ -38,7 +40,7 @@ impl Store {
     /// # Errors
     /// [`ComposeError`].
     pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
-        match &compiled.profile.store {
+        let store = match &compiled.profile.store {
             StoreProfile::Sqlite { path } => EmbeddedStore::open(compiled, path)
                 .await
                 .map(Self::Embedded),
@@ -48,7 +50,9 @@ impl Store {
             } => KafkaStore::open(compiled, url, *maximum_connections)
                 .await
                 .map(Self::Kafka),
-        }
+        }?;
+        compiled.milestones.reach(Milestone::StoreOpened);
+        Ok(store)
     }
 
     /// The relay's side of the store.

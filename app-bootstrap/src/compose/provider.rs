@@ -4,6 +4,7 @@
 
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
+use super::milestones::Milestone;
 use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
 use crate::runtime::{LogReporter, ProcessClock};
 use application_core::ports::{
@@ -64,12 +65,20 @@ impl Provider {
     /// # Errors
     /// [`ComposeError::Provider`].
     pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
-        match &compiled.producer {
+        let provider = match &compiled.producer {
             CompiledProducer::Journal(path) => open_journal(&compiled.profile, path),
             CompiledProducer::Kafka(configuration) => {
                 open_kafka(configuration.clone(), source(&compiled.profile)).await
             }
-        }
+        }?;
+        compiled.milestones.reach(match &provider {
+            Self::Kafka {
+                not_started: Some(_),
+                ..
+            } => Milestone::ProducerNotReady,
+            _ => Milestone::ProducerReady,
+        });
+        Ok(provider)
     }
 
     /// Permits.

@@ -3,13 +3,14 @@
 //! Invariant: the same relay, late drain and readiness run over either tuple.
 
 use super::compiled::Compiled;
+use super::milestones::{Milestone, Milestones};
 use super::provider::Provider;
 use super::rotation;
 use crate::config::OutboxProfile;
 use crate::runtime::{
-    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCard,
-    RelayCounters, RelayWorkers, RotationRequest, Scouts, StopSignal, StopSwitch, apply_retention,
-    drain_late_observations, watch_capacity, watch_unknown_backlog,
+    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, ReadinessReason,
+    RelayCard, RelayCounters, RelayWorkers, RotationRequest, Scouts, StopSignal, StopSwitch,
+    apply_retention, drain_late_observations, watch_capacity, watch_unknown_backlog,
 };
 use application_core::attempt_ledger::{AttemptLedger, LedgeredDeliveries, LedgeredWindows};
 use application_core::late_queue::LateObservationQueue;
@@ -77,6 +78,7 @@ pub struct RelaySystem {
     alarm: Alarm,
     drain_limit: Duration,
     rotation: Option<(RotationRequest, RotationBoard)>,
+    milestones: Milestones,
 }
 
 impl RelaySystem {
@@ -155,6 +157,7 @@ impl RelaySystem {
             ));
             shown
         });
+        compiled.milestones.reach(Milestone::RelayStarted);
         let workers = RelayWorkers::start(card, &Scouts::default(), &readiness, &signal, &alarm);
         Self {
             counters: workers.counters(),
@@ -166,6 +169,7 @@ impl RelaySystem {
             alarm,
             drain_limit: outbox.attempt_budget,
             rotation,
+            milestones: compiled.milestones.clone(),
         }
     }
 
@@ -196,11 +200,19 @@ impl RelaySystem {
     /// §17.9, steps 1 to 4). Tells whether all ended in time; what did not keeps its claim until
     /// the lease lapses.
     pub async fn stop_claiming(&mut self) -> bool {
+        self.readiness.set(ReadinessReason::Stopping, true);
+        self.milestones.reach(Milestone::ReadinessRemoved);
         self.stop.stop();
-        match self.workers.take() {
+        self.milestones.reach(Milestone::ClaimingStopped);
+        let all_ended = match self.workers.take() {
             Some(workers) => workers.drained_within(self.drain_limit).await,
             None => true,
-        }
+        };
+        self.milestones.reach(match all_ended {
+            true => Milestone::AttemptsEnded,
+            false => Milestone::AttemptsLeft,
+        });
+        all_ended
     }
 
     /// Journals what came late, the acknowledgements of the producer's own drain included, and
@@ -211,6 +223,7 @@ impl RelaySystem {
             // A task that panicked was logged by the panic hook; there is nothing left to do.
             let _ = task.await;
         }
+        self.milestones.reach(Milestone::LoopsEnded);
         tracing::info!(
             persisted = self.counters.persisted.load(Ordering::Relaxed),
             stale = self.counters.stale.load(Ordering::Relaxed),

@@ -10,6 +10,7 @@ mod embedded;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local_kafka;
+mod order;
 mod readme;
 mod resource;
 mod rotation;

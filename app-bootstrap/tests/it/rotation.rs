@@ -133,12 +133,13 @@ async fn rotated_under_load(scene: KafkaScene) {
     scene.remove().await;
 }
 
-const RECORDED: &str = "SELECT count(*) FROM outbox_delivery WHERE state = 'DELIVERY_RECORDED'";
+pub(crate) const RECORDED: &str =
+    "SELECT count(*) FROM outbox_delivery WHERE state = 'DELIVERY_RECORDED'";
 const HELD: &str = "SELECT count(*) FROM outbox_delivery WHERE state IN ('HOLD', 'EXHAUSTED')";
 const GENERATIONS: &str = "SELECT count(DISTINCT producer_generation) \
      FROM outbox_delivery_attempt_observation WHERE observation_type = 'ATTEMPT_ADMITTED'";
 
-async fn count(scene: &KafkaScene, sql: &'static str) -> i64 {
+pub(crate) async fn count(scene: &KafkaScene, sql: &'static str) -> i64 {
     sqlx::query(sql)
         .fetch_one(&mut scene.connect().await)
         .await
@@ -146,7 +147,7 @@ async fn count(scene: &KafkaScene, sql: &'static str) -> i64 {
         .get(0)
 }
 
-fn draft(scope: usize, sequence: i64) -> IntegrationEventDraft {
+pub(crate) fn draft(scope: usize, sequence: i64) -> IntegrationEventDraft {
     let name = format!("scope{scope}");
     IntegrationEventDraft {
         event_id: EventId::parse(format!("{name}-{sequence}")).expect("an id"),

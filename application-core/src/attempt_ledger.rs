@@ -101,6 +101,10 @@ impl AttemptLedger {
         self.lock().holding = false;
     }
 
+    fn is_holding(&self) -> bool {
+        self.lock().holding
+    }
+
     /// Outcomes that were turned into `HOLD`, in all.
     pub fn held(&self) -> u64 {
         self.lock().held
@@ -115,13 +119,23 @@ impl AttemptLedger {
     }
 
     fn enter(&self, claimed: &ClaimedDelivery, producer_generation: &ProducerGeneration) {
+        self.put(OpenAttempt {
+            attempt: claimed.attempt.clone(),
+            owner: claimed.owner.clone(),
+            producer_generation: producer_generation.clone(),
+            binding_revision: claimed.event.binding_revision.clone(),
+            ordering_required: claimed.event.ordering_required,
+            attempt_count: claimed.attempt_count,
+        });
+    }
+
+    fn put(&self, open: OpenAttempt) {
         let mut state = self.lock();
-        let attempt = &claimed.attempt;
-        if state.by_attempt.contains_key(&attempt.attempt_id) {
+        if state.by_attempt.contains_key(&open.attempt.attempt_id) {
             return;
         }
         // A claim closes what an earlier claim of the same event left open, in its own Tx B.
-        if let Some(earlier) = state.by_event.get(&attempt.event_id).copied() {
+        if let Some(earlier) = state.by_event.get(&open.attempt.event_id).copied() {
             state.remove(earlier);
         }
         while state.open.len() >= self.capacity
@@ -132,19 +146,11 @@ impl AttemptLedger {
         }
         state.entered += 1;
         let place = state.entered;
-        state.by_attempt.insert(attempt.attempt_id.clone(), place);
-        state.by_event.insert(attempt.event_id.clone(), place);
-        state.open.insert(
-            place,
-            OpenAttempt {
-                attempt: attempt.clone(),
-                owner: claimed.owner.clone(),
-                producer_generation: producer_generation.clone(),
-                binding_revision: claimed.event.binding_revision.clone(),
-                ordering_required: claimed.event.ordering_required,
-                attempt_count: claimed.attempt_count,
-            },
-        );
+        state
+            .by_attempt
+            .insert(open.attempt.attempt_id.clone(), place);
+        state.by_event.insert(open.attempt.event_id.clone(), place);
+        state.open.insert(place, open);
     }
 
     /// A claim was not answered; what a look-up finds of it belongs to this runtime.
@@ -296,18 +302,62 @@ impl OutboxWindowPort for LedgeredWindows {
         &self,
         records: &[OutcomeRecord],
     ) -> Result<Vec<RecordOutcome>, RecordError> {
-        let held: Vec<OutcomeRecord> = records
-            .iter()
-            .map(|record| {
-                self.ledger
-                    .as_held(record)
-                    .unwrap_or_else(|| record.clone())
-            })
-            .collect();
-        let outcomes = self.inner.record_window(&held).await?;
+        // The usual case copies nothing.
+        let outcomes = if self.ledger.is_holding() {
+            let held: Vec<OutcomeRecord> = records
+                .iter()
+                .map(|record| {
+                    let held = self.ledger.as_held(record);
+                    held.unwrap_or_else(|| record.clone())
+                })
+                .collect();
+            self.inner.record_window(&held).await?
+        } else {
+            self.inner.record_window(records).await?
+        };
         for (record, outcome) in records.iter().zip(&outcomes) {
             self.ledger.recorded(record, *outcome);
         }
         Ok(outcomes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain_core::identity::{DeliveryGeneration, EventId};
+
+    fn open(number: u32) -> OpenAttempt {
+        OpenAttempt {
+            attempt: AttemptIdentity {
+                event_id: EventId::parse(format!("e-{number}")).unwrap(),
+                generation: DeliveryGeneration::FIRST,
+                attempt_id: PublicationAttemptId::parse(format!("a-{number}")).unwrap(),
+                claim_token: ClaimToken::from_random([1; 16]),
+            },
+            owner: WorkerId::parse("w").unwrap(),
+            producer_generation: ProducerGeneration::parse("g").unwrap(),
+            binding_revision: DestinationBindingRevision::parse("r").unwrap(),
+            ordering_required: true,
+            attempt_count: 1,
+        }
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_when_there_are_too_many() {
+        let ledger = AttemptLedger::new(2);
+        for number in 0..3 {
+            ledger.put(open(number));
+        }
+        let left: Vec<_> = ledger
+            .open()
+            .iter()
+            .map(|open| open.attempt.event_id.as_str().to_owned())
+            .collect();
+        assert_eq!(left, ["e-1", "e-2"]);
+        assert_eq!(ledger.forgotten(), 1);
+        ledger.settle(&open(1).attempt.attempt_id);
+        ledger.settle(&open(0).attempt.attempt_id);
+        assert_eq!(ledger.open(), [open(2)]);
     }
 }

@@ -168,10 +168,9 @@ impl AttemptLedger {
         let asked = self.lock().unanswered.remove(attempt_id);
         match (found, asked) {
             (RecordedAttempt::Open(claimed), Some(generation)) => self.enter(claimed, &generation),
-            (RecordedAttempt::Open(_), None) => {}
-            (RecordedAttempt::Closed(_) | RecordedAttempt::Lost | RecordedAttempt::Unknown, _) => {
-                self.settle(attempt_id);
-            }
+            // Lost may be a claim that lapsed without anybody having ended it.
+            (RecordedAttempt::Open(_), None) | (RecordedAttempt::Lost, _) => {}
+            (RecordedAttempt::Closed(_) | RecordedAttempt::Unknown, _) => self.settle(attempt_id),
         }
     }
 

@@ -51,6 +51,7 @@ pub(super) fn compose(
             material: producer.clone(),
             deliveries: Arc::clone(&ports.deliveries),
             dispositions: Arc::clone(&ports.dispositions),
+            query: Arc::clone(&ports.query),
             clock: Arc::new(ProcessClock),
             timer: Arc::new(ProcessTimer),
         },

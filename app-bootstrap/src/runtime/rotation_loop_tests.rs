@@ -5,17 +5,17 @@ use crate::config::SecretReference;
 use crate::runtime::{ProcessClock, ProcessTimer, StopSwitch};
 use application_core::attempt_ledger::AttemptLedger;
 use application_core::ports::{
-    BacklogError, ClaimError, ClaimOutcome, ClaimRequest, DispositionCommand, DispositionError,
-    DispositionOutcome, DrainFact, FindAttemptError, KnownRecord, LifecycleError, OperatorAct,
-    OutboxDeliveryPort, OutboxDispositionPort, OutcomeRecord, PausedGeneration,
-    ProducerLifecyclePort, ProducerMaterialPort, RecordError, RecordOutcome, RecordedAttempt,
-    RenewOutcome, RenewRequest, UnknownBacklog,
+    BacklogError, ClaimError, ClaimOutcome, ClaimRequest, DeliverySummary, DispositionCommand,
+    DispositionError, DispositionOutcome, DrainFact, FindAttemptError, KnownRecord, LifecycleError,
+    OperatorAct, OutboxCounts, OutboxDeliveryPort, OutboxDispositionPort, OutboxQueryPort,
+    OutcomeRecord, PausedGeneration, ProducerLifecyclePort, ProducerMaterialPort, QueryError,
+    RecordError, RecordOutcome, RecordedAttempt, RenewOutcome, RenewRequest, UnknownBacklog,
 };
 use application_core::rotation::{Material, RotationBoard, RotationView};
 use application_core::usecase::{RotationPorts, RotationSettings};
 use domain_core::identity::{
-    ActReference, ClaimToken, OperatorId, ProducerGeneration, PublicationAttemptId, ReasonCode,
-    ReasonText,
+    ActReference, ClaimToken, EventId, OperatorId, ProducerGeneration, PublicationAttemptId,
+    ReasonCode, ReasonText,
 };
 use domain_core::publication::RetryPolicy;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,6 +102,25 @@ impl OutboxDispositionPort for Fake {
     }
 }
 
+#[async_trait::async_trait]
+impl OutboxQueryPort for Fake {
+    async fn counts(&self) -> Result<OutboxCounts, QueryError> {
+        panic!("nobody counts")
+    }
+
+    async fn find_delivery(&self, _: &EventId) -> Result<Option<DeliverySummary>, QueryError> {
+        panic!("no claim lapses here")
+    }
+
+    async fn deliveries_after(
+        &self,
+        _: Option<&EventId>,
+        _: u32,
+    ) -> Result<Vec<DeliverySummary>, QueryError> {
+        panic!("nobody lists")
+    }
+}
+
 struct Scene {
     fake: Arc<Fake>,
     request: RotationRequest,
@@ -119,6 +138,7 @@ fn start(secrets: Option<SecretWatch>, not_started: Option<FailureClass>, refusa
             material: fake.clone(),
             deliveries: fake.clone(),
             dispositions: fake.clone(),
+            query: fake.clone(),
             clock: Arc::new(ProcessClock),
             timer: Arc::new(ProcessTimer),
         },

@@ -7,6 +7,7 @@ mod config;
 mod contracts;
 mod disabled;
 mod embedded;
+mod held;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local_kafka;

@@ -14,6 +14,7 @@ use application_core::ports::{
 use application_core::usecase::{AppendEventError, IntegrationEventAppender};
 use domain_core::instant::MonotonicInstant;
 use domain_core::publication::PublicationOutcome;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,14 +45,26 @@ impl OutboxMessagePublishPort for Watched {
     }
 }
 
-fn active(scene: &KafkaScene) -> ActiveProfile {
+pub(crate) fn active(scene: &KafkaScene) -> ActiveProfile {
     match config::load(&scene.profile).expect("profile").state {
         ExpectedState::Active(active) => *active,
         ExpectedState::Disabled => panic!("the profile is active"),
     }
 }
 
-async fn append(active: &ActiveProfile, scopes: usize, events: i64) {
+/// The first events of so many scopes.
+pub(crate) async fn append(active: &ActiveProfile, scopes: usize, events: i64) {
+    for scope in 0..scopes {
+        append_from(active, scope, 1..=events).await;
+    }
+}
+
+/// Events of one scope.
+pub(crate) async fn append_from(
+    active: &ActiveProfile,
+    scope: usize,
+    sequences: RangeInclusive<i64>,
+) {
     let compiled =
         contracts::compile_with(active, &portfolio::contracts::contributions()).expect("contracts");
     let store = Store::open(&compiled).await.expect("store");
@@ -59,21 +72,18 @@ async fn append(active: &ActiveProfile, scopes: usize, events: i64) {
         panic!("the profile is a PostgreSQL one");
     };
     let appender = IntegrationEventAppender::new(compiled.codec.clone(), kafka.outbox.clone());
-    for scope in 0..scopes {
-        let appender = appender.clone();
-        let written: Result<(), TransactionError<AppendEventError>> = kafka
-            .transactions
-            .in_write(move |tx| {
-                Box::pin(async move {
-                    for sequence in 1..=events {
-                        appender.append(tx, &draft(scope, sequence)).await?;
-                    }
-                    Ok(())
-                })
+    let written: Result<(), TransactionError<AppendEventError>> = kafka
+        .transactions
+        .in_write(move |tx| {
+            Box::pin(async move {
+                for sequence in sequences {
+                    appender.append(tx, &draft(scope, sequence)).await?;
+                }
+                Ok(())
             })
-            .await;
-        written.expect("commits");
-    }
+        })
+        .await;
+    written.expect("commits");
     store.close().await;
 }
 

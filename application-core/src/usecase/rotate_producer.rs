@@ -8,13 +8,14 @@
 use crate::attempt_ledger::{AttemptLedger, OpenAttempt};
 use crate::ports::{
     Disposition, DispositionCommand, DispositionConflict, DispositionOutcome, LifecycleError,
-    MonotonicClockPort, OperatorAct, OutboxDeliveryPort, OutboxDispositionPort, OutcomeRecord,
-    PausedGeneration, ProducerLifecyclePort, ProducerMaterialPort, RecordOutcome, RecordedAttempt,
-    TimerPort,
+    MonotonicClockPort, OperatorAct, OutboxDeliveryPort, OutboxDispositionPort, OutboxQueryPort,
+    OutcomeRecord, PausedGeneration, ProducerLifecyclePort, ProducerMaterialPort, RecordOutcome,
+    RecordedAttempt, TimerPort,
 };
 use crate::rotation::{
     Material, Rotation, RotationBoard, RotationCause, RotationEnd, RotationFact, RotationStep,
 };
+use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::RowVersion;
 use domain_core::instant::MonotonicInstant;
 use domain_core::publication::{
@@ -38,6 +39,8 @@ pub struct RotationPorts {
     pub deliveries: Arc<dyn OutboxDeliveryPort>,
     /// Holds the head of a scope whose claim lapsed.
     pub dispositions: Arc<dyn OutboxDispositionPort>,
+    /// Tells whether a lapsed claim is still nobody else's.
+    pub query: Arc<dyn OutboxQueryPort>,
     /// The process's monotonic clock.
     pub clock: Arc<dyn MonotonicClockPort>,
     /// Pauses.
@@ -230,10 +233,8 @@ impl RotateProducer {
             .find_attempt(&attempt.claim_token, &attempt.attempt_id)
             .await;
         match found {
-            // Lost: the claim that followed closed the attempt as INDETERMINATE in its own Tx B.
-            Ok(RecordedAttempt::Closed(_) | RecordedAttempt::Lost | RecordedAttempt::Unknown) => {
-                true
-            }
+            Ok(RecordedAttempt::Closed(_) | RecordedAttempt::Unknown) => true,
+            Ok(RecordedAttempt::Lost) => self.settle_lapsed(open).await,
             Ok(RecordedAttempt::Open(_)) => {
                 match self
                     .ports
@@ -242,14 +243,29 @@ impl RotateProducer {
                     .await
                 {
                     Ok(RecordOutcome::Recorded(_)) => true,
-                    // The lease lapsed. A scope that does not wait goes on with a claim, which closes
-                    // the attempt as INDETERMINATE before it sends anything; one that waits is held.
-                    Ok(RecordOutcome::Stale) => {
-                        !open.ordering_required || self.hold_lapsed(open).await
-                    }
+                    Ok(RecordOutcome::Stale) => self.settle_lapsed(open).await,
                     Err(_) => false,
                 }
             }
+            Err(_) => false,
+        }
+    }
+
+    /// The lease lapsed. A scope that does not wait goes on with a claim, whose Tx B closes the attempt
+    /// as `INDETERMINATE` before anything is sent; one that waits is held, unless another claim or an
+    /// operator closed the attempt already.
+    async fn settle_lapsed(&self, open: &OpenAttempt) -> bool {
+        if !open.ordering_required {
+            return true;
+        }
+        match self.ports.query.find_delivery(&open.attempt.event_id).await {
+            Ok(Some(found)) => {
+                let unchanged = found.state == DeliveryStateName::Claimed
+                    && found.generation == open.attempt.generation
+                    && found.attempt_count == open.attempt_count;
+                !unchanged || self.hold_lapsed(open).await
+            }
+            Ok(None) => true,
             Err(_) => false,
         }
     }

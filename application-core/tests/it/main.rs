@@ -8,4 +8,5 @@ mod late;
 mod relay;
 mod relay_window;
 mod rotate;
+mod rotate_ports;
 mod support;

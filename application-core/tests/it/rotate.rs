@@ -4,250 +4,18 @@
 //! Invariant checked throughout: no two generations can send at once, and none resumes with an attempt
 //! open.
 
-use crate::support::{Clock, Log, stored};
+use crate::rotate_ports::{Lapse, Producer, Store, id};
+use crate::support::{Clock, Log};
 use application_core::attempt_ledger::{AttemptLedger, LedgeredDeliveries};
 use application_core::ports::{
-    AttemptIdentity, BacklogError, ClaimError, ClaimOutcome, ClaimRequest, ClaimedDelivery,
-    Disposed, DispositionCommand, DispositionConflict, DispositionError, DispositionOutcome,
-    DrainFact, FindAttemptError, KnownRecord, LifecycleError, OperatorAct, OutboxDeliveryPort,
-    OutboxDispositionPort, OutcomeRecord, PausedGeneration, ProducerLifecyclePort,
-    ProducerMaterialPort, RecordError, RecordOutcome, RecordedAttempt, RenewOutcome, RenewRequest,
-    UnknownBacklog,
+    ClaimOutcome, ClaimRequest, OperatorAct, OutboxDeliveryPort, OutcomeRecord,
 };
 use application_core::rotation::{Material, RotationCause, RotationEnd, RotationStep};
 use application_core::usecase::{RotateProducer, RotationPorts, RotationSettings};
-use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::*;
-use domain_core::instant::DatabaseInstant;
 use domain_core::publication::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// The producer: what it is, and what is to fail, and how often.
-#[derive(Default)]
-struct Producer {
-    log: Log,
-    at_work: Mutex<Option<u32>>,
-    retiring: Mutex<bool>,
-    candidate: Mutex<Option<(u32, bool)>>,
-    made: Mutex<u32>,
-    permits_out: Mutex<usize>,
-    fails: Mutex<Vec<(&'static str, usize)>>,
-}
-
-impl Producer {
-    fn call(&self, name: &'static str) -> Result<(), LifecycleError> {
-        self.log.note(name);
-        let mut fails = self.fails.lock().expect("lock");
-        if let Some(planted) = fails
-            .iter_mut()
-            .find(|(step, left)| *step == name && *left > 0)
-        {
-            planted.1 -= 1;
-            return Err(LifecycleError::Failed {
-                class: FailureClass::TlsFailed,
-                source: "planted".into(),
-            });
-        }
-        Ok(())
-    }
-}
-
-fn id(number: u32) -> ProducerGeneration {
-    ProducerGeneration::parse(format!("g-{number}")).expect("valid")
-}
-
-#[async_trait::async_trait]
-impl ProducerMaterialPort for Producer {
-    async fn resolve(&self) -> Result<(), LifecycleError> {
-        self.call("resolve")
-    }
-}
-
-#[async_trait::async_trait]
-impl ProducerLifecyclePort for Producer {
-    async fn pause(&self) -> Result<PausedGeneration, LifecycleError> {
-        self.call("pause")?;
-        let at_work = *self.at_work.lock().expect("lock");
-        *self.retiring.lock().expect("lock") = at_work.is_some();
-        Ok(PausedGeneration {
-            generation: at_work.map(id),
-            had_acknowledged: true,
-        })
-    }
-
-    async fn drain(&self, _: Duration) -> Result<DrainFact, LifecycleError> {
-        self.call("drain")?;
-        Ok(DrainFact::default())
-    }
-
-    async fn abandon(&self, _: Duration) -> Result<DrainFact, LifecycleError> {
-        self.call("abandon")?;
-        let mut permits_out = self.permits_out.lock().expect("lock");
-        let fact = DrainFact {
-            unresolved: 0,
-            permits_out: *permits_out,
-        };
-        *permits_out = permits_out.saturating_sub(1);
-        Ok(fact)
-    }
-
-    async fn close(&self, _: Duration) -> Result<bool, LifecycleError> {
-        self.call("close")?;
-        *self.at_work.lock().expect("lock") = None;
-        Ok(true)
-    }
-
-    async fn create(&self, material: Material) -> Result<ProducerGeneration, LifecycleError> {
-        assert_eq!(*self.at_work.lock().expect("lock"), None, "two generations");
-        self.call(match material {
-            Material::New => "create",
-            Material::Previous => "create previous",
-        })?;
-        let mut made = self.made.lock().expect("lock");
-        *made += 1;
-        *self.candidate.lock().expect("lock") = Some((*made, false));
-        Ok(id(*made))
-    }
-
-    async fn attest(&self) -> Result<(), LifecycleError> {
-        let mut candidate = self.candidate.lock().expect("lock");
-        assert!(candidate.is_some(), "nothing to attest");
-        if let Err(error) = self.call("attest") {
-            *candidate = None;
-            return Err(error);
-        }
-        candidate.as_mut().expect("valid").1 = true;
-        Ok(())
-    }
-
-    async fn resume(&self) -> Result<ProducerGeneration, LifecycleError> {
-        self.call("resume")?;
-        assert_eq!(
-            *self.permits_out.lock().expect("lock"),
-            0,
-            "a permit is out"
-        );
-        let (number, attested) = self.candidate.lock().expect("lock").take().expect("valid");
-        assert!(attested, "not attested");
-        *self.at_work.lock().expect("lock") = Some(number);
-        *self.retiring.lock().expect("lock") = false;
-        Ok(id(number))
-    }
-}
-
-/// One event, claimed or not.
-struct Store {
-    log: Log,
-    claimed: Mutex<Option<ClaimedDelivery>>,
-    recorded: Mutex<Vec<OutcomeRecord>>,
-    lapsed: Mutex<bool>,
-    away: Mutex<usize>,
-    held: Mutex<u32>,
-}
-
-impl Store {
-    fn new(log: Log) -> Self {
-        Self {
-            log,
-            claimed: Mutex::default(),
-            recorded: Mutex::default(),
-            lapsed: Mutex::default(),
-            away: Mutex::default(),
-            held: Mutex::default(),
-        }
-    }
-
-    fn is_away(&self) -> bool {
-        let mut away = self.away.lock().expect("lock");
-        let is = *away > 0;
-        *away = away.saturating_sub(1);
-        is
-    }
-}
-
-#[async_trait::async_trait]
-impl OutboxDeliveryPort for Store {
-    async fn claim_next(&self, request: &ClaimRequest) -> Result<ClaimOutcome, ClaimError> {
-        let mut event = stored();
-        event.ordering_required = request.maximum_attempts == 1;
-        let claimed = ClaimedDelivery {
-            attempt: AttemptIdentity {
-                event_id: event.identities.event_id.clone(),
-                generation: DeliveryGeneration::FIRST,
-                attempt_id: request.attempt_id.clone(),
-                claim_token: request.token,
-            },
-            owner: request.owner.clone(),
-            event: Arc::new(event),
-            claim_until: DatabaseInstant::from_epoch_micros(1),
-            claim_count: 1,
-            attempt_count: 1,
-        };
-        *self.claimed.lock().expect("lock") = Some(claimed.clone());
-        Ok(ClaimOutcome::Claimed(Box::new(claimed)))
-    }
-
-    async fn record_outcome(&self, record: &OutcomeRecord) -> Result<RecordOutcome, RecordError> {
-        if self.is_away() {
-            return Err(RecordError::Unavailable("away".into()));
-        }
-        if *self.lapsed.lock().expect("lock") {
-            return Ok(RecordOutcome::Stale);
-        }
-        self.log.note("record");
-        *self.claimed.lock().expect("lock") = None;
-        self.recorded.lock().expect("lock").push(record.clone());
-        Ok(RecordOutcome::Recorded(record.decision.state()))
-    }
-
-    async fn renew(&self, _: &RenewRequest) -> Result<RenewOutcome, RecordError> {
-        panic!("nobody renews")
-    }
-
-    async fn find_attempt(
-        &self,
-        _: &ClaimToken,
-        _: &PublicationAttemptId,
-    ) -> Result<RecordedAttempt, FindAttemptError> {
-        if self.is_away() {
-            return Err(FindAttemptError::Unavailable("away".into()));
-        }
-        Ok(match self.claimed.lock().expect("lock").clone() {
-            Some(claimed) => RecordedAttempt::Open(Box::new(claimed)),
-            None => RecordedAttempt::Closed(DeliveryStateName::Hold),
-        })
-    }
-
-    async fn count_unknown(&self, _: &[KnownRecord]) -> Result<UnknownBacklog, BacklogError> {
-        panic!("nobody counts")
-    }
-}
-
-#[async_trait::async_trait]
-impl OutboxDispositionPort for Store {
-    async fn apply(
-        &self,
-        command: &DispositionCommand,
-    ) -> Result<DispositionOutcome, DispositionError> {
-        if self.is_away() {
-            return Err(DispositionError::Unavailable("away".into()));
-        }
-        let actual = RowVersion::new(7).expect("valid");
-        if command.row_version != actual {
-            let conflict = DispositionConflict::RowVersion(actual);
-            return Ok(DispositionOutcome::Conflict(conflict));
-        }
-        self.log.note("hold");
-        *self.held.lock().expect("lock") += 1;
-        *self.claimed.lock().expect("lock") = None;
-        Ok(DispositionOutcome::Applied(Disposed {
-            generation: command.generation,
-            state: DeliveryStateName::Hold,
-            row_version: actual,
-        }))
-    }
-}
 
 struct Scene {
     log: Log,
@@ -273,6 +41,7 @@ fn scene(previous_limit: Duration) -> Scene {
             material: producer.clone(),
             deliveries: store.clone(),
             dispositions: store.clone(),
+            query: store.clone(),
             clock: clock.clone(),
             timer: clock,
         },
@@ -517,19 +286,26 @@ async fn a_store_that_cannot_record_keeps_the_barrier_shut() {
     assert_eq!(calls.iter().filter(|call| *call == "resume").count(), 1);
 }
 
-/// A claim that lapsed cannot be recorded any more; its waiting head is held all the same.
+/// A claim that lapsed cannot be recorded any more; its waiting head is held all the same, unless
+/// somebody else has it by now.
 #[tokio::test]
 async fn a_lapsed_claim_of_a_waiting_scope_is_held() {
-    for ordering_required in [true, false] {
-        let scene = scene(HOUR);
-        scene.leave_open(ordering_required).await;
-        *scene.store.lapsed.lock().expect("lock") = true;
-        scene.rotate.execute(RotationCause::Asked).await;
-        assert_eq!(
-            *scene.store.held.lock().expect("lock"),
-            u32::from(ordering_required)
-        );
-        assert!(scene.ledger.open().is_empty());
+    for (lapse, ordering_required, held) in [
+        (Lapse::Between, true, 1),
+        (Lapse::Before, true, 1),
+        (Lapse::Taken, true, 0),
+        (Lapse::Between, false, 0),
+        (Lapse::Before, false, 0),
+    ] {
+        for away in [0, 7] {
+            let scene = scene(HOUR);
+            scene.leave_open(ordering_required).await;
+            *scene.store.lapse.lock().expect("lock") = lapse;
+            *scene.store.away.lock().expect("lock") = away;
+            scene.rotate.execute(RotationCause::Asked).await;
+            assert_eq!(*scene.store.held.lock().expect("lock"), held);
+            assert!(scene.ledger.open().is_empty());
+        }
     }
 }
 

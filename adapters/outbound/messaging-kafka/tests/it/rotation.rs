@@ -10,17 +10,19 @@ use crate::topic::{Topic, headers};
 use application_core::attempt_ledger::{AttemptLedger, LedgeredDeliveries};
 use application_core::ports::{
     Admission, AdmissionRefusal, BacklogError, ClaimError, ClaimOutcome, ClaimRequest,
-    ClaimedDelivery, DispositionCommand, DispositionConflict, DispositionError, DispositionOutcome,
-    FindAttemptError, KnownRecord, LatePublicationObservationSource as _, MonotonicClockPort,
-    OperatorAct, OutboxDeliveryPort, OutboxDispositionPort, OutboxMessagePublishPort as _,
-    OutcomeRecord, PublicationAdmissionPort as _, RecordError, RecordOutcome, RecordedAttempt,
-    RenewOutcome, RenewRequest, TimerPort, UnknownBacklog,
+    ClaimedDelivery, DeliverySummary, DispositionCommand, DispositionConflict, DispositionError,
+    DispositionOutcome, FindAttemptError, KnownRecord, LatePublicationObservationSource as _,
+    MonotonicClockPort, OperatorAct, OutboxCounts, OutboxDeliveryPort, OutboxDispositionPort,
+    OutboxMessagePublishPort as _, OutboxQueryPort, OutcomeRecord, PublicationAdmissionPort as _,
+    QueryError, RecordError, RecordOutcome, RecordedAttempt, RenewOutcome, RenewRequest, TimerPort,
+    UnknownBacklog,
 };
 use application_core::rotation::{RotationCause, RotationEnd, RotationStep};
 use application_core::usecase::{RotateProducer, RotationPorts, RotationSettings};
 use domain_core::delivery::DeliveryStateName;
 use domain_core::identity::{
-    ActReference, ClaimToken, OperatorId, PublicationAttemptId, ReasonCode, ReasonText, WorkerId,
+    ActReference, ClaimToken, EventId, OperatorId, PublicationAttemptId, ReasonCode, ReasonText,
+    WorkerId,
 };
 use domain_core::instant::DatabaseInstant;
 use domain_core::publication::{
@@ -119,6 +121,25 @@ impl OutboxDispositionPort for Store {
     }
 }
 
+#[async_trait::async_trait]
+impl OutboxQueryPort for Store {
+    async fn counts(&self) -> Result<OutboxCounts, QueryError> {
+        panic!("nobody counts")
+    }
+
+    async fn find_delivery(&self, _: &EventId) -> Result<Option<DeliverySummary>, QueryError> {
+        panic!("no claim lapses here")
+    }
+
+    async fn deliveries_after(
+        &self,
+        _: Option<&EventId>,
+        _: u32,
+    ) -> Result<Vec<DeliverySummary>, QueryError> {
+        panic!("nobody lists")
+    }
+}
+
 /// A producer with the application's rotation around it.
 struct Scene {
     fixture: Arc<Fixture>,
@@ -142,6 +163,7 @@ fn rotation(
         material: fixture.producer.clone(),
         deliveries: store.clone(),
         dispositions: store.clone(),
+        query: store.clone(),
         clock: Arc::clone(&fixture.clock) as Arc<dyn MonotonicClockPort>,
         timer: Arc::new(Timer),
     };

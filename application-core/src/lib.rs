@@ -5,11 +5,13 @@
 //! unchanged under a simulator.
 #![forbid(unsafe_code)]
 
+pub mod attempt_ledger;
 pub mod contract;
 pub mod disposition;
 pub mod event;
 pub mod late_queue;
 pub mod ports;
+pub mod rotation;
 pub mod usecase;
 
 #[cfg(feature = "conformance")]

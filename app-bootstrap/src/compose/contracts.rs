@@ -4,7 +4,7 @@
 //! Invariant: what is served is exactly what the profile names and the lock pins; code may
 //! contribute types to those contracts, never further contracts (requirement 004 §§13.1–13.3).
 
-use super::compiled::{Compiled, CompiledProducer};
+use super::compiled::{Compiled, CompiledProducer, RECORD_OVERHEAD_BYTES};
 use super::error::ComposeError;
 use super::provider::kafka_configuration;
 use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
@@ -83,15 +83,18 @@ pub fn compile_with(
         ProviderProfile::Kafka(kafka) => {
             permits_fit(profile, kafka, bound.maximum_document_bytes())?;
             // No relation depends on how brokers are spoken to, so that no secret is read yet.
-            kafka_configuration(profile, kafka, SecurityProfile::LocalPlaintext)?;
-            CompiledProducer::Kafka(Box::new(kafka.clone()))
+            let proved = kafka_configuration(profile, kafka, SecurityProfile::LocalPlaintext)?;
+            let largest = bound
+                .maximum_document_bytes()
+                .saturating_add(RECORD_OVERHEAD_BYTES);
+            CompiledProducer::Kafka {
+                settings: Box::new(kafka.clone()),
+                memory: proved.memory_bound(largest),
+            }
         }
     };
     Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))
 }
-
-/// What a record has beside its document: the key, the headers and the client's own bookkeeping.
-const RECORD_OVERHEAD_BYTES: u32 = 1_024;
 
 /// A permit stands for a record of the largest compiled size, so all of them fit into the client's
 /// buffer at once (requirement 004 §17.5).

@@ -59,6 +59,7 @@ impl EmbeddedStore {
                 windows: Arc::new(store.windows()),
                 capacity: Arc::new(store.control()),
                 retention: Arc::new(store.control()),
+                dispositions: Arc::new(store.control()),
             },
             transactions: Arc::new(transactions),
             outbox: Arc::new(outbox),

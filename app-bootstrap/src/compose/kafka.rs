@@ -76,6 +76,7 @@ impl KafkaStore {
                 windows: Arc::new(store.windows()),
                 capacity: Arc::new(store.capacity()),
                 retention: Arc::new(store.retention()),
+                dispositions: Arc::new(store.dispositions()),
             },
             transactions: Arc::new(transactions),
             outbox: Arc::new(outbox),

@@ -9,8 +9,10 @@ pub mod contracts;
 mod embedded;
 mod error;
 mod kafka;
+mod milestones;
 mod provider;
 mod resource;
+mod rotation;
 mod security;
 mod system;
 
@@ -18,6 +20,7 @@ pub use compiled::Compiled;
 pub use embedded::EmbeddedStore;
 pub use error::ComposeError;
 pub use kafka::KafkaStore;
+pub use milestones::{Milestone, Milestones};
 pub use provider::{PreparedProvider, Provider};
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
@@ -38,7 +41,7 @@ impl Store {
     /// # Errors
     /// [`ComposeError`].
     pub async fn open(compiled: &Compiled) -> Result<Self, ComposeError> {
-        match &compiled.profile.store {
+        let store = match &compiled.profile.store {
             StoreProfile::Sqlite { path } => EmbeddedStore::open(compiled, path)
                 .await
                 .map(Self::Embedded),
@@ -48,7 +51,9 @@ impl Store {
             } => KafkaStore::open(compiled, url, *maximum_connections)
                 .await
                 .map(Self::Kafka),
-        }
+        }?;
+        compiled.milestones.reach(Milestone::StoreOpened);
+        Ok(store)
     }
 
     /// The relay's side of the store.

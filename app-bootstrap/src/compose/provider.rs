@@ -4,22 +4,26 @@
 
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
+use super::milestones::{Milestone, Milestones};
 use super::security;
 use crate::config::{ActiveProfile, KafkaProfile};
-use crate::runtime::ProcessClock;
+use crate::runtime::{LogReporter, ProcessClock};
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
     WallClockPort,
 };
-use domain_core::identity::ProducerGeneration;
+use application_core::usecase::PublishBestEffort;
+use domain_core::identity::{LogicalDestinationId, ProducerGeneration};
 use domain_core::instant::DatabaseInstant;
+use domain_core::publication::FailureClass;
 use outbound_journal::broker::{self, JournalPublisher, PublisherSettings};
 use outbound_journal::{Journal, Limits};
 use outbound_messaging_kafka::{
     ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher,
-    ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile, TopicAllowList,
-    TopicName,
+    MaterialSource, ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile,
+    TopicAllowList, TopicName,
 };
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +32,10 @@ use tokio::task::JoinHandle;
 
 /// Late observations kept at most.
 const LATE_CAPACITY: u32 = 10_000;
+/// The first wait before a generation is tried again, or an absent broker looked for.
+pub(super) const RECOVERY_MINIMUM_DELAY: Duration = Duration::from_secs(1);
+/// The longest such wait.
+pub(super) const RECOVERY_MAXIMUM_DELAY: Duration = Duration::from_secs(30);
 
 /// The producer of this process, open.
 pub enum Provider {
@@ -44,17 +52,23 @@ pub enum Provider {
         producer: Arc<KafkaProducer>,
         /// Its ports.
         publisher: Arc<KafkaPublisher>,
-        /// Replaces generations.
+        /// Watches the brokers.
         supervisor: JoinHandle<()>,
+        /// Why no generation could be started, where none was.
+        not_started: Option<FailureClass>,
     },
 }
 
 /// A provider with all that it needs, its secrets included; nothing is open yet.
-pub struct PreparedProvider(Prepared);
+pub struct PreparedProvider {
+    producer: Prepared,
+    milestones: Milestones,
+}
 
 enum Prepared {
     Journal(Box<ActiveProfile>, PathBuf),
-    Kafka(Box<ProducerConfiguration>),
+    /// The first generation's configuration, and where those of later ones come from.
+    Kafka(Box<ProducerConfiguration>, MaterialSource),
 }
 
 impl PreparedProvider {
@@ -64,10 +78,18 @@ impl PreparedProvider {
     /// # Errors
     /// [`ComposeError::Provider`].
     pub async fn open(self) -> Result<Provider, ComposeError> {
-        match self.0 {
+        let provider = match self.producer {
             Prepared::Journal(profile, path) => open_journal(&profile, &path),
-            Prepared::Kafka(configuration) => open_kafka(*configuration).await,
-        }
+            Prepared::Kafka(configuration, source) => open_kafka(*configuration, source).await,
+        }?;
+        self.milestones.reach(match &provider {
+            Provider::Kafka {
+                not_started: Some(_),
+                ..
+            } => Milestone::ProducerNotReady,
+            _ => Milestone::ProducerReady,
+        });
+        Ok(provider)
     }
 }
 
@@ -77,17 +99,23 @@ impl Provider {
     /// # Errors
     /// What is wrong with a secret, without showing it.
     pub fn prepare(compiled: &Compiled) -> Result<PreparedProvider, ComposeError> {
-        let prepared = match &compiled.producer {
+        let producer = match &compiled.producer {
             CompiledProducer::Journal(path) => {
                 Prepared::Journal(Box::new(compiled.profile.clone()), path.clone())
             }
-            CompiledProducer::Kafka(kafka) => {
-                let security = security::resolve(&kafka.security, WallClock.now())?;
-                let configuration = kafka_configuration(&compiled.profile, kafka, security)?;
-                Prepared::Kafka(Box::new(configuration))
+            CompiledProducer::Kafka { settings, .. } => {
+                let (profile, settings) = (compiled.profile.clone(), settings.clone());
+                let configuration = material(&profile, &settings)?;
+                let source: MaterialSource = Arc::new(move || {
+                    material(&profile, &settings).map_err(application_core::Cause::from)
+                });
+                Prepared::Kafka(Box::new(configuration), source)
             }
         };
-        Ok(PreparedProvider(prepared))
+        Ok(PreparedProvider {
+            producer,
+            milestones: compiled.milestones.clone(),
+        })
     }
 
     /// Permits.
@@ -106,11 +134,45 @@ impl Provider {
         }
     }
 
+    /// Publication without durability for the destinations that are enabled, where the provider has it.
+    /// Every outcome goes to the log as well.
+    pub fn best_effort(
+        &self,
+        compiled: &Compiled,
+        enabled: BTreeSet<LogicalDestinationId>,
+    ) -> Option<PublishBestEffort> {
+        let Self::Kafka { publisher, .. } = self else {
+            return None;
+        };
+        let outbox = &compiled.profile.outbox;
+        Some(PublishBestEffort {
+            codec: Arc::clone(&compiled.codec),
+            publisher: publisher.clone(),
+            enabled: Arc::new(enabled),
+            observer: Arc::new(LogReporter),
+            clock: Arc::new(ProcessClock),
+            budget: outbox.admission_timeout + outbox.publish_budget,
+        })
+    }
+
     /// Acknowledgements that came late.
     pub fn late_observations(&self) -> Arc<dyn LatePublicationObservationSource> {
         match self {
             Self::Journal { publisher, .. } => publisher.late_observations(),
             Self::Kafka { publisher, .. } => publisher.clone(),
+        }
+    }
+
+    /// The producer whose generations are replaced, where the tuple has one, and why none of them
+    /// could be started, where none was.
+    pub(super) fn rotating(&self) -> Option<(&Arc<KafkaProducer>, Option<FailureClass>)> {
+        match self {
+            Self::Journal { .. } => None,
+            Self::Kafka {
+                producer,
+                not_started,
+                ..
+            } => Some((producer, *not_started)),
         }
     }
 
@@ -195,31 +257,48 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
     })
 }
 
-async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, ComposeError> {
+/// What a generation is made of: settings of the profile, secrets as they are kept now.
+fn material(
+    profile: &ActiveProfile,
+    kafka: &KafkaProfile,
+) -> Result<ProducerConfiguration, ComposeError> {
+    let security = security::resolve(&kafka.security, WallClock.now())?;
+    kafka_configuration(profile, kafka, security)
+}
+
+async fn open_kafka(
+    configuration: ProducerConfiguration,
+    source: MaterialSource,
+) -> Result<Provider, ComposeError> {
     let host = ProducerHost {
         clock: Arc::new(ProcessClock),
         wall_clock: Arc::new(WallClock),
         generation_ids: Arc::new(new_generation),
     };
-    let producer = Arc::new(KafkaProducer::new(configuration, host));
+    let producer = Arc::new(KafkaProducer::of_source(configuration, source, host));
     if let Some(expiry) = producer.earliest_expiry() {
         tracing::info!(
             epoch_seconds = expiry.epoch_micros() / 1_000_000,
             "the first pinned certificate authority expires"
         );
     }
-    match producer.start().await {
-        Ok(generation) => tracing::info!(%generation, "Kafka producer ready"),
+    let not_started = match producer.start().await {
+        Ok(generation) => {
+            tracing::info!(%generation, "Kafka producer ready");
+            None
+        }
         Err(error) if error.is_transient() => {
             tracing::warn!(error = %crate::chain(&error), "ACTIVE_NOT_READY: the broker is away");
+            Some(error.class())
         }
         Err(error) => return Err(provider_error(error)),
-    }
+    };
     let supervised = Arc::clone(&producer);
     Ok(Provider::Kafka {
         publisher: Arc::new(producer.publisher()),
         supervisor: tokio::spawn(async move { supervised.supervise().await }),
         producer,
+        not_started,
     })
 }
 
@@ -264,9 +343,9 @@ pub(super) fn kafka_configuration(
         max_block_timeout: kafka.max_block_timeout,
         linger: kafka.linger,
         attestation_timeout: Duration::from_secs(10),
-        drain_timeout: Duration::from_secs(10),
-        recovery_minimum_delay: Duration::from_secs(1),
-        recovery_maximum_delay: Duration::from_secs(30),
+        drain_timeout: kafka.rotation.drain_timeout,
+        recovery_minimum_delay: RECOVERY_MINIMUM_DELAY,
+        recovery_maximum_delay: RECOVERY_MAXIMUM_DELAY,
         buffer_memory_bytes: kafka.buffer_memory_bytes,
         maximum_request_bytes: kafka.maximum_request_bytes,
         batch_bytes: 65_536,

@@ -3,18 +3,23 @@
 //! Invariant: the same relay, late drain and readiness run over either tuple.
 
 use super::compiled::Compiled;
+use super::milestones::{Milestone, Milestones};
 use super::provider::Provider;
+use super::rotation;
+use crate::config::OutboxProfile;
 use crate::runtime::{
-    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, RelayCard,
-    RelayCounters, RelayWorkers, Scouts, StopSignal, StopSwitch, apply_retention,
-    drain_late_observations, watch_capacity, watch_unknown_backlog,
+    Alarm, LogReporter, ProcessClock, ProcessEntropy, ProcessTimer, Readiness, ReadinessReason,
+    RelayCard, RelayCounters, RelayWorkers, RotationRequest, Scouts, StopSignal, StopSwitch,
+    apply_retention, drain_late_observations, watch_capacity, watch_unknown_backlog,
 };
+use application_core::attempt_ledger::{AttemptLedger, LedgeredDeliveries, LedgeredWindows};
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{
     KnownRecord, OutboxAttemptObservationPort, OutboxCapacityPort, OutboxDeliveryPort,
-    OutboxMessagePublishPort, OutboxQueryPort, OutboxRetentionPort, OutboxWindowPort,
-    PartitionShare,
+    OutboxDispositionPort, OutboxMessagePublishPort, OutboxQueryPort, OutboxRetentionPort,
+    OutboxWindowPort, PartitionShare,
 };
+use application_core::rotation::{RotationBoard, RotationView};
 use application_core::usecase::{RelayOneRecord, RelaySettings, WindowPorts, WindowSettings};
 use domain_core::identity::WorkerId;
 use outbound_journal::Journal;
@@ -47,6 +52,19 @@ pub struct RelayPorts {
     pub capacity: Arc<dyn OutboxCapacityPort>,
     /// Removes what is resolved.
     pub retention: Arc<dyn OutboxRetentionPort>,
+    /// Holds the head of a scope whose claim lapsed during a rotation.
+    pub dispositions: Arc<dyn OutboxDispositionPort>,
+}
+
+impl RelayPorts {
+    /// The same ports, every claim and outcome of the relay entered into the ledger.
+    fn entered_into(self, ledger: &Arc<AttemptLedger>) -> Self {
+        Self {
+            deliveries: Arc::new(LedgeredDeliveries::new(self.deliveries, Arc::clone(ledger))),
+            windows: Arc::new(LedgeredWindows::new(self.windows, Arc::clone(ledger))),
+            ..self
+        }
+    }
 }
 
 /// The running relay of one process.
@@ -59,6 +77,8 @@ pub struct RelaySystem {
     readiness: Readiness,
     alarm: Alarm,
     drain_limit: Duration,
+    rotation: Option<(RotationRequest, RotationBoard)>,
+    milestones: Milestones,
 }
 
 impl RelaySystem {
@@ -78,7 +98,19 @@ impl RelaySystem {
             publisher,
             lapsed: Arc::clone(&lapsed),
         };
-        let card = relay_card(compiled, ports, provider, &sending, Arc::clone(&known));
+        let ledger = Arc::new(AttemptLedger::new(LAPSED_CAPACITY + permits(outbox)));
+        let replacing = rotation::compose(compiled, ports, provider, &ledger);
+        let relay_ports = match &replacing {
+            Some(_) => ports.clone().entered_into(&ledger),
+            None => ports.clone(),
+        };
+        let card = relay_card(
+            compiled,
+            &relay_ports,
+            provider,
+            &sending,
+            Arc::clone(&known),
+        );
         let (stop, signal) = StopSwitch::new();
         let (stop_late, late_signal) = StopSwitch::new();
         let readiness = Readiness::default();
@@ -118,6 +150,14 @@ impl RelaySystem {
             let reaper = apply_retention(Arc::clone(&ports.retention), profile, signal.clone());
             background.push(tokio::spawn(alarm.clone().guard(reaper)));
         }
+        let rotation = replacing.map(|replacing| {
+            let shown = (replacing.request.clone(), replacing.board.clone());
+            background.push(tokio::spawn(
+                alarm.clone().guard(replacing.run(signal.clone())),
+            ));
+            shown
+        });
+        compiled.milestones.reach(Milestone::RelayStarted);
         let workers = RelayWorkers::start(card, &Scouts::default(), &readiness, &signal, &alarm);
         Self {
             counters: workers.counters(),
@@ -128,7 +168,22 @@ impl RelaySystem {
             readiness,
             alarm,
             drain_limit: outbox.attempt_budget,
+            rotation,
+            milestones: compiled.milestones.clone(),
         }
+    }
+
+    /// Asks for another producer generation; tells whether this tuple has generations.
+    pub fn rotate(&self) -> bool {
+        if let Some((request, _)) = &self.rotation {
+            request.ask();
+        }
+        self.rotation.is_some()
+    }
+
+    /// What is shown of rotations, where the tuple has them.
+    pub fn rotations(&self) -> Option<RotationView> {
+        self.rotation.as_ref().map(|(_, board)| board.view())
     }
 
     /// Why the relay cannot do its work, if it cannot.
@@ -145,11 +200,19 @@ impl RelaySystem {
     /// §17.9, steps 1 to 4). Tells whether all ended in time; what did not keeps its claim until
     /// the lease lapses.
     pub async fn stop_claiming(&mut self) -> bool {
+        self.readiness.set(ReadinessReason::Stopping, true);
+        self.milestones.reach(Milestone::ReadinessRemoved);
         self.stop.stop();
-        match self.workers.take() {
+        self.milestones.reach(Milestone::ClaimingStopped);
+        let all_ended = match self.workers.take() {
             Some(workers) => workers.drained_within(self.drain_limit).await,
             None => true,
-        }
+        };
+        self.milestones.reach(match all_ended {
+            true => Milestone::AttemptsEnded,
+            false => Milestone::AttemptsLeft,
+        });
+        all_ended
     }
 
     /// Journals what came late, the acknowledgements of the producer's own drain included, and
@@ -160,6 +223,7 @@ impl RelaySystem {
             // A task that panicked was logged by the panic hook; there is nothing left to do.
             let _ = task.await;
         }
+        self.milestones.reach(Milestone::LoopsEnded);
         tracing::info!(
             persisted = self.counters.persisted.load(Ordering::Relaxed),
             stale = self.counters.stale.load(Ordering::Relaxed),
@@ -167,6 +231,10 @@ impl RelaySystem {
             "relay stopped"
         );
     }
+}
+
+fn permits(outbox: &OutboxProfile) -> usize {
+    usize::try_from(outbox.maximum_admitted_records).unwrap_or(usize::MAX / 2)
 }
 
 /// Where records go, and acknowledgements whose claim lapsed in the meantime.

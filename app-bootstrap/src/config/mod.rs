@@ -17,7 +17,7 @@ pub use error::ConfigError;
 pub use profile::{
     ActiveProfile, CapacityProfile, ContractBounds, DestinationProfile, Environment, ExpectedState,
     JournalProfile, KafkaProfile, KafkaSecurity, OutboxProfile, Profile, ProviderProfile,
-    RetentionProfile, StoreProfile, TopicProfile, WindowProfile,
+    RetentionProfile, RotationProfile, StoreProfile, TopicProfile, WindowProfile,
 };
 pub use secret::{SecretError, SecretReference};
 

@@ -194,6 +194,42 @@ pub struct KafkaProfile {
     pub buffer_memory_bytes: u32,
     /// Bytes of one request.
     pub maximum_request_bytes: u32,
+    /// How a generation is replaced.
+    pub rotation: RotationProfile,
+}
+
+/// How a producer generation is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RotationProfile {
+    /// How often referenced secrets are looked at; `None` looks at none.
+    pub secret_poll_interval: Option<Duration>,
+    /// How long attempts under way may end by themselves.
+    pub drain_timeout: Duration,
+    /// How long after the first failure of new material a generation of the previous one may go on.
+    pub previous_material_limit: Duration,
+}
+
+impl RotationProfile {
+    /// What holds for a profile that says nothing about it.
+    pub const UNSTATED: Self = Self {
+        secret_poll_interval: None,
+        drain_timeout: Duration::from_secs(10),
+        previous_material_limit: Duration::from_secs(5 * 60),
+    };
+}
+
+impl KafkaProfile {
+    /// The secrets that the producer is made of, to be watched.
+    pub fn secret_references(&self) -> Vec<SecretReference> {
+        match &self.security {
+            KafkaSecurity::LocalPlaintext => Vec::new(),
+            KafkaSecurity::SaslSslScramSha512 {
+                username,
+                password,
+                ca,
+            } => vec![username.clone(), password.clone(), ca.clone()],
+        }
+    }
 }
 
 /// How Kafka brokers are spoken to. Secrets are references here.

@@ -156,6 +156,8 @@ pub(super) struct RawKafka {
     pub(super) producer: RawKafkaProducer,
     /// References to what the security profile needs; the plaintext one needs nothing.
     pub(super) security: Option<RawKafkaSecurity>,
+    /// Without it a generation is replaced on request and after a fault alone.
+    pub(super) rotation: Option<RawRotation>,
 }
 
 /// Its `Debug` shows nothing: what stands here may be a secret that should not.
@@ -171,6 +173,14 @@ impl std::fmt::Debug for RawKafkaSecurity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawKafkaSecurity").finish_non_exhaustive()
     }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawRotation {
+    pub(super) secret_poll_interval: String,
+    pub(super) drain_timeout: String,
+    pub(super) previous_material_limit: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,10 @@
-//! Persisted transitions in the log.
+//! Persisted transitions and best-effort outcomes in the log.
 //!
 //! Invariant: ids and stable names only; no payload, key, header or token.
 
-use application_core::ports::{RelayReport, RelayReporter, ReportError};
+use application_core::ports::{
+    BestEffortObserver, BestEffortReport, RelayReport, RelayReporter, ReportError,
+};
 
 /// Writes each report as one structured line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,5 +28,20 @@ impl RelayReporter for LogReporter {
             "delivery transition persisted"
         );
         Ok(())
+    }
+}
+
+impl BestEffortObserver for LogReporter {
+    fn observe(&self, report: &BestEffortReport) {
+        let failure = report.failure;
+        tracing::info!(
+            event_id = %report.event_id,
+            contract_id = %report.contract_id,
+            destination = %report.destination,
+            certainty = %report.certainty,
+            failure_class = failure.map(|failure| failure.class.as_str()),
+            failure_stage = failure.map(|failure| failure.stage.as_str()),
+            "best-effort message sent once"
+        );
     }
 }

@@ -18,6 +18,8 @@ pub enum ReadinessReason {
     ProviderNotReady,
     /// The store does not answer.
     StoreUnavailable,
+    /// The process is stopping.
+    Stopping,
     /// Unresolved rows that this process cannot send.
     UnknownRecords(UnknownReason),
     /// Late observations were lost.
@@ -32,6 +34,7 @@ impl ReadinessReason {
         match self {
             Self::ProviderNotReady => "provider-not-ready",
             Self::StoreUnavailable => "store-unavailable",
+            Self::Stopping => "stopping",
             Self::UnknownRecords(UnknownReason::ContractVersion) => "unknown-contract-version",
             Self::UnknownRecords(UnknownReason::SchemaHash) => "unknown-schema-hash",
             Self::UnknownRecords(UnknownReason::BindingRevision) => "unknown-binding-revision",

@@ -233,6 +233,32 @@ fn window_refused(from: &str, to: &str, key: &str, rule: &str) {
 }
 
 #[test]
+fn the_rotations_bounds_are_named() {
+    for (from, to, key) in [
+        (
+            "secret-poll-interval = \"10s\"",
+            "secret-poll-interval = \"10ms\"",
+            "100ms",
+        ),
+        ("drain-timeout = \"10s\"", "drain-timeout = \"11m\"", "600s"),
+        (
+            "previous-material-limit = \"5m\"",
+            "previous-material-limit = \"25h\"",
+            "86400s",
+        ),
+    ] {
+        let setting = from.split_once(' ').expect("a key").0;
+        window_refused(from, to, &format!("kafka.rotation.{setting}"), key);
+    }
+    window_refused(
+        "[app.messaging.kafka.rotation]",
+        "[app.messaging.kafka.rotations]",
+        "rotations",
+        "unknown field",
+    );
+}
+
+#[test]
 fn the_window_cards_inequalities_are_named() {
     window_refused(
         "claim-lease = \"95s\"",

@@ -7,9 +7,12 @@ mod config;
 mod contracts;
 mod disabled;
 mod embedded;
+mod held;
 #[cfg(feature = "failpoints")]
 mod kill;
 mod local_kafka;
+mod order;
 mod readme;
 mod resource;
+mod rotation;
 mod support;

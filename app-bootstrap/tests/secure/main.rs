@@ -18,6 +18,7 @@ mod proxy;
 mod revoked;
 #[path = "../../../adapters/outbound/messaging-kafka/tests/secure/rights.rs"]
 mod rights;
+mod rotated;
 #[expect(
     dead_code,
     reason = "what the other tests share; these need a part of it"

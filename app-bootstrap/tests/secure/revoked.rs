@@ -22,6 +22,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use sqlx::Row as _;
 use std::collections::BTreeSet;
 use std::io::Cursor;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ impl EventIdSource for NoIds {
 
 /// The scene's profile with the secure broker in place of the plain one. No listed tuple has this
 /// channel yet, so it is put in behind the listing.
-fn secured(scene: &KafkaScene) -> ActiveProfile {
+pub(crate) fn secured(scene: &KafkaScene, user: &str) -> ActiveProfile {
     let broker = Broker::shared();
     let profile = config::load(&scene.profile).expect("profile");
     let ExpectedState::Active(mut active) = profile.state else {
@@ -54,21 +55,28 @@ fn secured(scene: &KafkaScene) -> ActiveProfile {
     };
     kafka.bootstrap_servers = vec![broker.address(Door::Trusted).to_owned()];
     kafka.security = KafkaSecurity::SaslSslScramSha512 {
-        username: secret("username", USER),
-        password: secret("password", password(USER)),
+        username: secret("username", user),
+        password: secret("password", password(user)),
         ca: secret("ca.pem", broker.authority_pem()),
     };
     *active
 }
 
-async fn commit(scene: &KafkaScene, compiled: &Compiled, store: &Store, events: usize) {
+pub(crate) async fn commit(
+    scene: &KafkaScene,
+    compiled: &Compiled,
+    store: &Store,
+    events: Range<usize>,
+) {
     let Store::Kafka(kafka) = store else {
         panic!("the profile is a PostgreSQL one");
     };
-    PostgresPortfolio
-        .create_tables(&mut scene.connect().await)
-        .await
-        .expect("tables");
+    if events.start == 0 {
+        PostgresPortfolio
+            .create_tables(&mut scene.connect().await)
+            .await
+            .expect("tables");
+    }
     let execute = ExecuteCommand::new(
         Arc::new(PostgresPortfolio),
         IntegrationEventAppender::new(compiled.codec.clone(), kafka.outbox.clone()),
@@ -86,7 +94,7 @@ async fn commit(scene: &KafkaScene, compiled: &Compiled, store: &Store, events: 
 }
 
 /// One command a line, each about a work log of its own.
-fn lines(events: usize) -> String {
+fn lines(events: Range<usize>) -> String {
     let line = |number| {
         format!(
             "{{\"kind\":\"reserve-work-log\",\"eventId\":\"backlog-{number}\",\
@@ -95,11 +103,11 @@ fn lines(events: usize) -> String {
              \"correlationId\":\"c-{number}\"}}\n"
         )
     };
-    (0..events).map(line).collect()
+    events.map(line).collect()
 }
 
 /// Deliveries by state.
-async fn in_state(scene: &KafkaScene, state: &str) -> usize {
+pub(crate) async fn in_state(scene: &KafkaScene, state: &str) -> usize {
     let count: i64 = sqlx::query("SELECT count(*) FROM outbox_delivery WHERE state = $1")
         .bind(state)
         .fetch_one(&mut scene.connect().await)
@@ -109,7 +117,7 @@ async fn in_state(scene: &KafkaScene, state: &str) -> usize {
     usize::try_from(count).expect("a count")
 }
 
-async fn recorded(scene: &KafkaScene, least: usize) -> usize {
+pub(crate) async fn recorded(scene: &KafkaScene, least: usize) -> usize {
     eventually("records", LIMIT, async || {
         let recorded = in_state(scene, "DELIVERY_RECORDED").await;
         (recorded >= least).then_some(recorded)
@@ -117,7 +125,7 @@ async fn recorded(scene: &KafkaScene, least: usize) -> usize {
     .await
 }
 
-async fn ids_on(topic: &str) -> BTreeSet<String> {
+pub(crate) async fn ids_on(topic: &str) -> BTreeSet<String> {
     let servers = vec![Broker::shared().plain.to_string()];
     let topic = topic.to_owned();
     let read = move || {
@@ -152,17 +160,40 @@ async fn revoke(topic: &str) {
     assert!(tokio::task::spawn_blocking(look).await.expect("a look"));
 }
 
+/// Waits until claims that were on their way when the producer stopped have ended, and no other
+/// follows over several turns of recovery and of every retry; tells how many are recorded then.
+async fn quiet(scene: &KafkaScene) -> usize {
+    const TURNS: u32 = 4;
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    let mut recorded = None;
+    let mut turns = 0;
+    let waiting = tokio::time::timeout(LIMIT, async {
+        while turns < TURNS {
+            tick.tick().await;
+            for given_up in ["EXHAUSTED", "HOLD"] {
+                assert_eq!(in_state(scene, given_up).await, 0, "{given_up}");
+            }
+            let claimed = in_state(scene, "CLAIMED").await;
+            let now = in_state(scene, "DELIVERY_RECORDED").await;
+            let as_before = claimed == 0 && recorded.replace(now) == Some(now);
+            turns = if as_before { turns + 1 } else { 0 };
+        }
+    });
+    waiting.await.expect("claiming stops");
+    recorded.expect("a look")
+}
+
 /// `at_first` events are recorded before the right is taken; with none, the relay begins after it.
 async fn stops_and_goes_on(scene: KafkaScene, events: usize, at_first: usize) {
     let broker = Broker::shared();
     create_topic(&broker.plain.to_string(), &scene.topic).await;
     broker.grant(USER, &scene.topic);
-    let active = secured(&scene);
+    let active = secured(&scene, USER);
     let compiled = contracts::compile_with(&active, &portfolio::contracts::contributions())
         .expect("contracts");
     let prepared = Provider::prepare(&compiled).expect("secrets");
     let store = Store::open(&compiled).await.expect("store");
-    commit(&scene, &compiled, &store, events).await;
+    commit(&scene, &compiled, &store, 0..events).await;
     let provider = prepared.open().await.expect("provider");
     let Provider::Kafka { producer, .. } = &provider else {
         panic!("the profile is a Kafka one");
@@ -188,22 +219,8 @@ async fn stops_and_goes_on(scene: KafkaScene, events: usize, at_first: usize) {
             .then_some(())
     })
     .await;
-    eventually("every claim has ended", LIMIT, async || {
-        (in_state(&scene, "CLAIMED").await == 0).then_some(())
-    })
-    .await;
-    let before = in_state(&scene, "DELIVERY_RECORDED").await;
+    let before = quiet(&scene).await;
     assert!(before < events, "nothing waited");
-    // Several turns of recovery and of every retry.
-    let mut tick = tokio::time::interval(Duration::from_secs(1));
-    for _ in 0..4 {
-        tick.tick().await;
-        assert_eq!(in_state(&scene, "CLAIMED").await, 0);
-        assert_eq!(in_state(&scene, "DELIVERY_RECORDED").await, before);
-        for given_up in ["EXHAUSTED", "HOLD"] {
-            assert_eq!(in_state(&scene, given_up).await, 0, "{given_up}");
-        }
-    }
 
     rights::grant(broker.plain, USER, &scene.topic, &rights::PRODUCER);
     assert_eq!(recorded(&scene, events).await, events);

@@ -6,6 +6,7 @@
 
 mod append;
 mod authority;
+mod best_effort;
 mod capacity;
 mod clock;
 mod codec;
@@ -15,6 +16,7 @@ mod disposition;
 mod fence;
 mod inbox;
 mod late;
+mod lifecycle;
 mod publish;
 mod query;
 mod report;
@@ -27,6 +29,9 @@ pub use append::{AppendError, AppendPolicy, AppendPolicyError, AppendReceipt, Ou
 pub use authority::{
     ActivationOutcome, AuthorityError, EpochActivation, EpochRecord, FreezeOutcome,
     PublicationAuthorityPort, ResumeOutcome,
+};
+pub use best_effort::{
+    BestEffortMessage, BestEffortObserver, BestEffortPublicationPort, BestEffortReport,
 };
 pub use capacity::{CapacityError, OutboxCapacityPort};
 pub use clock::{EntropyPort, MonotonicClockPort, WallClockPort};
@@ -48,6 +53,9 @@ pub use inbox::{InboxDecision, InboxError, InboxStorePort};
 pub use late::{
     LateObservationId, LatePublicationObservation, LatePublicationObservationSource,
     LateWriteError, LateWriteReport, OutboxAttemptObservationPort,
+};
+pub use lifecycle::{
+    DrainFact, LifecycleError, PausedGeneration, ProducerLifecyclePort, ProducerMaterialPort,
 };
 pub use publish::{
     Admission, AdmissionRefusal, Admissions, AttemptIdentity, OutboxMessagePublishPort,

@@ -1,9 +1,11 @@
 //! Permits of one generation.
 //!
-//! Invariant: no more permits are out than were configured, none is given once the gate is shut,
-//! and the gate knows when the last one came back, which is the barrier before the next
-//! generation (requirement 004 §§16.10, 17.8).
+//! Invariant: no more permits are out than were configured, none is given once the gate is shut or
+//! while the client has no room for a record of any bound destination, and the gate knows when the
+//! last one came back, which is the barrier before the next generation (requirement 004 §§16.10,
+//! 17.8).
 
+use crate::room::ClientRoom;
 use application_core::ports::{
     Admission, AdmissionRefusal, Admissions, PermitGuard, PublicationPermit,
 };
@@ -18,6 +20,8 @@ pub(crate) struct AdmissionGate {
     generation: ProducerGeneration,
     permits: Arc<Semaphore>,
     capacity: usize,
+    room: Arc<ClientRoom>,
+    largest_record: u32,
     open: watch::Sender<bool>,
     returned: watch::Sender<u64>,
 }
@@ -38,13 +42,21 @@ impl Drop for Guard {
 }
 
 impl AdmissionGate {
-    /// A gate that is still shut.
-    pub(crate) fn new(generation: ProducerGeneration, capacity: u32) -> Self {
+    /// A gate that is still shut. It lets nobody in while less of `room` is free than the largest
+    /// record of any bound destination takes.
+    pub(crate) fn new(
+        generation: ProducerGeneration,
+        capacity: u32,
+        room: Arc<ClientRoom>,
+        largest_record: u32,
+    ) -> Self {
         let capacity = usize::try_from(capacity).unwrap_or(Semaphore::MAX_PERMITS);
         Self {
             generation,
             permits: Arc::new(Semaphore::new(capacity)),
             capacity,
+            room,
+            largest_record,
             open: watch::Sender::new(false),
             returned: watch::Sender::new(0),
         }
@@ -54,7 +66,13 @@ impl AdmissionGate {
     pub(crate) async fn admit(self: &Arc<Self>, wait: Duration) -> Admission {
         const SHUT: Admission = Admission::Refused(AdmissionRefusal::ProviderNotReady);
         let mut open = self.open.subscribe();
-        let acquire = tokio::time::timeout(wait, Arc::clone(&self.permits).acquire_owned());
+        // Under guard at once: a permit that is given up in between must be seen to come back.
+        let acquire = tokio::time::timeout(wait, async {
+            let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+            let permit = self.guarded(permit);
+            let room = self.room.has_free(self.largest_record).await;
+            room.then_some(permit)
+        });
         let acquired = tokio::select! {
             biased;
             _ = open.wait_for(|open| !open) => return SHUT,
@@ -63,10 +81,9 @@ impl AdmissionGate {
         let Ok(acquired) = acquired else {
             return Admission::Refused(AdmissionRefusal::Saturated);
         };
-        let Ok(permit) = acquired else {
+        let Some(permit) = acquired else {
             return SHUT;
         };
-        let permit = self.guarded(permit);
         // Shut while the permit was on its way: the guard gives it back.
         if !*self.open.borrow() {
             return SHUT;
@@ -129,7 +146,8 @@ mod tests {
 
     fn gate(capacity: u32) -> Arc<AdmissionGate> {
         let generation = ProducerGeneration::parse("g-1").unwrap();
-        let gate = Arc::new(AdmissionGate::new(generation, capacity));
+        let room = Arc::new(ClientRoom::new(100));
+        let gate = Arc::new(AdmissionGate::new(generation, capacity, room, 60));
         gate.set_open(true);
         gate
     }
@@ -182,6 +200,25 @@ mod tests {
             refused,
             Admissions::Refused(AdmissionRefusal::ProviderNotReady)
         ));
+    }
+
+    /// Backpressure comes before the claim: nobody gets in while the client is short of room.
+    #[tokio::test]
+    async fn no_permit_without_room_for_the_largest_record() {
+        let gate = gate(2);
+        let held = gate.room.reserve(41).await.unwrap();
+        let wait = Duration::from_millis(5);
+        assert_eq!(refused(gate.admit(wait).await), AdmissionRefusal::Saturated);
+        assert_eq!(gate.outstanding(), 0);
+        gate.idle().await;
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.admit(Duration::from_secs(60)).await })
+        };
+        tokio::task::yield_now().await;
+        drop(held);
+        granted(waiter.await.unwrap());
+        assert_eq!(gate.room.held(), 0);
     }
 
     #[tokio::test]

@@ -66,12 +66,21 @@ pub(crate) fn class_of(code: Code) -> FailureClass {
     meaning(code).0
 }
 
+/// The class, if the code names a fault that somebody must repair before anything can be sent.
+pub(crate) fn provider_fault(code: Code) -> Option<FailureClass> {
+    match meaning(code) {
+        (class, Fault::Provider) => Some(class),
+        (_, Fault::Record | Fault::Passing) => None,
+    }
+}
+
 /// The allow-list. The client's own NOT_PERSISTED is not enough: it is also said of errors after
 /// which a broker may well hold the record.
 ///
-/// The limit of this list: `PurgeQueue` and `MessageTimedOut` with NOT_PERSISTED may also end a
-/// record whose earlier requests were answered with errors that the client tried again by itself
-/// and does not show, a lost leader's or a failed storage's among them.
+/// `MessageTimedOut` and `PurgeQueue` are not on it, whatever the status: the client ends a record so
+/// after answers that it tried again by itself and does not show, and a leader that resigned may have
+/// appended what it then answered with "not leader". The last answer of a broker is on the list where
+/// it names the record or the provider.
 fn proves_absence(code: Code, phase: Phase) -> bool {
     match phase {
         Phase::Send => matches!(
@@ -93,8 +102,6 @@ fn proves_absence(code: Code, phase: Phase) -> bool {
                 | Code::InvalidRequiredAcks
                 | Code::PolicyViolation
                 | Code::UnsupportedForMessageFormat
-                | Code::PurgeQueue
-                | Code::MessageTimedOut
         ),
         Phase::Delivery(MessageStatus::PossiblyPersisted | MessageStatus::Persisted) => false,
     }

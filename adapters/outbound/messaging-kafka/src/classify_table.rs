@@ -18,7 +18,7 @@ const REFUSED_AT_SEND: [(Code, RetryDisposition); 5] = [
     (Code::TopicAuthorizationFailed, StopProvider),
 ];
 
-const REFUSED_AT_DELIVERY: [(Code, RetryDisposition); 11] = [
+const REFUSED_AT_DELIVERY: [(Code, RetryDisposition); 9] = [
     (Code::TopicAuthorizationFailed, StopProvider),
     (Code::ClusterAuthorizationFailed, StopProvider),
     (Code::MessageSizeTooLarge, NoRetry),
@@ -28,8 +28,6 @@ const REFUSED_AT_DELIVERY: [(Code, RetryDisposition); 11] = [
     (Code::InvalidRequiredAcks, StopProvider),
     (Code::PolicyViolation, StopProvider),
     (Code::UnsupportedForMessageFormat, StopProvider),
-    (Code::PurgeQueue, RetryWithinBudget),
-    (Code::MessageTimedOut, RetryWithinBudget),
 ];
 
 /// Codes that stop the provider, however certain the record's fate is.
@@ -125,6 +123,8 @@ fn a_status_alone_is_no_proof() {
         Code::LeaderNotAvailable,
         Code::NotEnoughReplicas,
         Code::InvalidMessage,
+        Code::MessageTimedOut,
+        Code::PurgeQueue,
         Code::NoError,
     ] {
         let outcome = classify(code, Phase::Delivery(NotPersisted));

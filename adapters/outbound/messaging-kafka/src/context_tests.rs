@@ -30,7 +30,12 @@ struct Planted {
 impl Planted {
     fn new() -> Self {
         let generation = ProducerGeneration::parse("g-1").unwrap();
-        let gate = Arc::new(AdmissionGate::new(generation.clone(), 1));
+        let gate = Arc::new(AdmissionGate::new(
+            generation.clone(),
+            1,
+            Arc::new(crate::room::ClientRoom::new(1)),
+            1,
+        ));
         let context = DeliveryContext::new(
             generation,
             ClusterAlias::parse("primary").unwrap(),
@@ -47,7 +52,7 @@ impl Planted {
 
     fn pending(&self) -> (PendingRecord, AwaitedReport) {
         let note = AttemptNote {
-            attempt: attempt(),
+            attempt: Some(attempt()),
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: TopicName::parse("right").unwrap(),
@@ -60,7 +65,10 @@ impl Planted {
     async fn outcome(&self, report: DeliveryReport<'_>) -> PublicationOutcome {
         let (pending, awaited) = self.pending();
         self.context.conclude(report, pending);
-        awaited.within(Duration::ZERO).await.expect("reported")
+        match awaited.within(Duration::ZERO, std::future::pending()).await {
+            crate::pending::Waited::Reported(outcome) => outcome,
+            other => panic!("not reported: {other:?}"),
+        }
     }
 
     fn stopped(&self) -> Option<FailureClass> {

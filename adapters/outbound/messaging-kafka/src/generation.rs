@@ -9,12 +9,16 @@ use crate::attestation::{AttestationError, Look};
 use crate::classify::{Phase, class_of, classify};
 use crate::context::{DeliveryContext, Standing};
 use crate::destination::KafkaDestination;
-use crate::pending::{AttemptNote, AwaitedReport, PendingRecord};
-use crate::record::{KafkaRecord, compile_record};
+use crate::pending::{AttemptNote, AwaitedReport, PendingRecord, Waited};
+use crate::record::{KafkaRecord, RecordSource, compile};
+use crate::room::{ClientRoom, Reservation};
 use crate::settings::ProducerConfiguration;
 use crate::supervisor::ProducerHost;
 use application_core::late_queue::LateObservationQueue;
-use application_core::ports::{Admission, Admissions, MonotonicClockPort, PublicationRequest};
+use application_core::ports::{
+    Admission, AdmissionRefusal, Admissions, AttemptIdentity, BestEffortMessage,
+    MonotonicClockPort, PublicationRequest,
+};
 use domain_core::identity::ProducerGeneration;
 use domain_core::instant::MonotonicInstant;
 use domain_core::publication::{
@@ -29,6 +33,8 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+
+mod ending;
 
 type Client = ThreadedProducer<DeliveryContext>;
 
@@ -75,16 +81,31 @@ pub struct DrainReport {
     pub permits_out: usize,
 }
 
+/// What the generation at work holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerUsage {
+    /// Permits that are out.
+    pub permits: usize,
+    /// Records that the client holds.
+    pub records: usize,
+    /// Their bytes: keys, values, headers and framing.
+    pub bytes: usize,
+    /// The most bytes that the client ever held at once.
+    pub most_bytes: usize,
+}
+
 /// One producer runtime.
 pub(crate) struct KafkaProducerGeneration {
     id: ProducerGeneration,
     configuration: ProducerConfiguration,
     clock: Arc<dyn MonotonicClockPort>,
     gate: Arc<AdmissionGate>,
+    room: Arc<ClientRoom>,
     context: Arc<DeliveryContext>,
     late: Arc<LateObservationQueue>,
     /// Taken at close.
     client: Mutex<Option<Arc<Client>>>,
+    closed: Arc<watch::Sender<bool>>,
 }
 
 impl KafkaProducerGeneration {
@@ -100,9 +121,12 @@ impl KafkaProducerGeneration {
     ) -> Result<Arc<Self>, CreateError> {
         let id = (host.generation_ids)();
         let settings = &configuration.settings;
+        let room = Arc::new(ClientRoom::new(configuration.client_bytes()));
         let gate = Arc::new(AdmissionGate::new(
             id.clone(),
             settings.maximum_admitted_records,
+            Arc::clone(&room),
+            configuration.largest_record_bytes(),
         ));
         let context = DeliveryContext::new(
             id.clone(),
@@ -121,9 +145,11 @@ impl KafkaProducerGeneration {
             configuration: configuration.clone(),
             clock: Arc::clone(&host.clock),
             gate,
+            room,
             context: Arc::clone(client.client().context()),
             late,
             client: Mutex::new(Some(Arc::new(client))),
+            closed: Arc::new(watch::Sender::new(false)),
         }))
     }
 
@@ -199,6 +225,12 @@ impl KafkaProducerGeneration {
         }
     }
 
+    /// The fault that ended it, if one did.
+    pub(crate) fn stopped_by(&self) -> Option<FailureClass> {
+        let stopped = self.context.standing().borrow().stopped;
+        stopped.map(|class| self.class_behind(class))
+    }
+
     /// Waits for a permit.
     pub(crate) async fn admit(&self) -> Admission {
         self.gate
@@ -218,6 +250,16 @@ impl KafkaProducerGeneration {
         self.context.standing()
     }
 
+    /// What it holds now.
+    pub(crate) fn usage(&self) -> ProducerUsage {
+        ProducerUsage {
+            permits: self.gate.outstanding(),
+            records: self.context.unresolved(),
+            bytes: self.room.held(),
+            most_bytes: self.room.most_held(),
+        }
+    }
+
     /// Whether it ever had a record acknowledged.
     pub(crate) fn has_acknowledged(&self) -> bool {
         self.context.has_acknowledged()
@@ -227,7 +269,10 @@ impl KafkaProducerGeneration {
     /// through while the provider was at fault is the provider's fault too, and costs the record
     /// no attempt (requirement 004 §17.4); what is known of its acceptance stays the same.
     pub(crate) async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
-        let outcome = self.send_and_await(request).await;
+        let attempt = Some(request.attempt.clone());
+        let outcome = self
+            .deliver(request.event.as_ref().into(), attempt, request.deadline)
+            .await;
         let stopped = self.context.standing().borrow().stopped.is_some();
         let blame = |failure: PublicationFailure| match failure.disposition {
             RetryDisposition::RetryWithinBudget if stopped => PublicationFailure {
@@ -245,12 +290,37 @@ impl KafkaProducerGeneration {
         }
     }
 
-    async fn send_and_await(&self, request: &PublicationRequest) -> PublicationOutcome {
-        let event = &request.event;
+    /// Sends one message under a permit of its own. A late answer is nobody's.
+    pub(crate) async fn publish_best_effort(
+        &self,
+        message: &BestEffortMessage,
+    ) -> PublicationOutcome {
+        let left = self.clock.now().until(message.deadline);
+        let wait = left.min(self.configuration.settings.admission_timeout);
+        let _permit = match self.gate.admit(wait).await {
+            Admission::Granted(permit) => permit,
+            Admission::Refused(AdmissionRefusal::Saturated) => {
+                return classify(Code::QueueFull, Phase::Send);
+            }
+            Admission::Refused(_) => {
+                let stopped = self.context.standing().borrow().stopped;
+                return closed(stopped.unwrap_or(FailureClass::BrokerUnavailable));
+            }
+        };
+        self.deliver(message.event.as_ref().into(), None, message.deadline)
+            .await
+    }
+
+    async fn deliver(
+        &self,
+        event: RecordSource<'_>,
+        attempt: Option<AttemptIdentity>,
+        deadline: MonotonicInstant,
+    ) -> PublicationOutcome {
         let destination = self
             .configuration
             .destinations()
-            .resolve(&event.identities.destination, &event.binding_revision);
+            .resolve(&event.identities.destination, event.binding_revision);
         let Some(destination) = destination else {
             return not_sent(
                 FailureStage::ContractCompile,
@@ -258,7 +328,7 @@ impl KafkaProducerGeneration {
                 RetryDisposition::StopProvider,
             );
         };
-        let record = compile_record(event);
+        let record = compile(event);
         if let Some(class) = refusal(&record, destination) {
             return not_sent(
                 FailureStage::Serialization,
@@ -268,7 +338,7 @@ impl KafkaProducerGeneration {
         }
         let (pending, report) = PendingRecord::new(
             AttemptNote {
-                attempt: request.attempt.clone(),
+                attempt,
                 destination: destination.destination.clone(),
                 binding_revision: destination.binding_revision.clone(),
                 topic: destination.topic.clone(),
@@ -278,28 +348,40 @@ impl KafkaProducerGeneration {
             Arc::clone(&self.late),
         );
         if let Err(outcome) = self
-            .send(&record, destination, Box::new(pending), request.deadline)
+            .send(record, destination, Box::new(pending), deadline)
             .await
         {
             return outcome;
         }
         fail::fail_point!("kafka::after_send");
-        self.await_report(report, request.deadline).await
+        self.await_report(report, deadline).await
     }
 
-    /// Hands the record over, waiting for buffer room a bounded time.
+    /// Hands the record over, waiting for room in the client a bounded time. The compiled record ends
+    /// here: while its report is awaited, the client's copy is the only one.
     async fn send(
         &self,
-        record: &KafkaRecord,
+        record: KafkaRecord,
         destination: &KafkaDestination,
         mut pending: Box<PendingRecord>,
         deadline: MonotonicInstant,
     ) -> Result<(), PublicationOutcome> {
         let began = self.clock.now();
         let patience = self.configuration.settings.max_block_timeout;
-        loop {
+        let left = || {
             let now = self.clock.now();
-            if now.until(deadline).is_zero() {
+            let until_deadline = now.until(deadline);
+            (
+                until_deadline.is_zero(),
+                patience
+                    .saturating_sub(began.until(now))
+                    .min(until_deadline),
+            )
+        };
+        pending.hold(self.reserve(&record, left().1).await?);
+        loop {
+            let (too_late, patience) = left();
+            if too_late {
                 return Err(not_sent(
                     FailureStage::Deadline,
                     FailureClass::DeadlineExceeded,
@@ -309,14 +391,11 @@ impl KafkaProducerGeneration {
             // Before the try, so that room made in between is not missed.
             let room = self.context.room().notified();
             let client = self.usable_client()?;
-            let (code, returned) = match self.hand_over(client, record, destination, pending) {
+            let (code, returned) = match self.hand_over(client, &record, destination, pending) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            let left = patience
-                .saturating_sub(began.until(now))
-                .min(now.until(deadline));
-            if code != Code::QueueFull || left.is_zero() {
+            if code != Code::QueueFull || patience.is_zero() {
                 let outcome = classify(code, Phase::Send);
                 if outcome.disposition() == RetryDisposition::StopProvider
                     && let Some(failure) = outcome.failure()
@@ -327,7 +406,32 @@ impl KafkaProducerGeneration {
             }
             pending = returned;
             // Woken or not, the next try decides.
-            let _ = tokio::time::timeout(left.min(ROOM_TICK), room).await;
+            let _ = tokio::time::timeout(patience.min(ROOM_TICK), room).await;
+        }
+    }
+
+    /// Waits for the record's bytes, at most `patience`; a generation that ends meanwhile ends the
+    /// wait. Nothing was handed over when there is an outcome.
+    async fn reserve(
+        &self,
+        record: &KafkaRecord,
+        patience: Duration,
+    ) -> Result<Reservation, PublicationOutcome> {
+        let bytes = u32::try_from(record.wire_bytes()).unwrap_or(u32::MAX);
+        let mut standing = self.context.standing();
+        self.usable_client()?;
+        let reserved = tokio::select! {
+            biased;
+            reserved = self.room.reserve(bytes) => reserved,
+            _ = standing.wait_for(|standing| standing.ends()) => None,
+            () = elapsed(patience) => return Err(classify(Code::QueueFull, Phase::Send)),
+        };
+        match reserved {
+            Some(reserved) => Ok(reserved),
+            None => Err(self
+                .usable_client()
+                .err()
+                .unwrap_or_else(|| closed(FailureClass::ClientClosed))),
         }
     }
 
@@ -370,67 +474,28 @@ impl KafkaProducerGeneration {
         deadline: MonotonicInstant,
     ) -> PublicationOutcome {
         let left = self.clock.now().until(deadline);
-        report.within(left).await.unwrap_or({
-            PublicationOutcome::Indeterminate(PublicationFailure {
-                stage: FailureStage::Deadline,
-                class: FailureClass::DeadlineExceeded,
-                disposition: RetryDisposition::RetryWithinBudget,
-            })
-        })
+        let mut standing = self.context.standing();
+        let abandoned = async {
+            // The sender lives as long as the generation.
+            let _ = standing.wait_for(|standing| standing.abandoned).await;
+        };
+        match report.within(left, abandoned).await {
+            Waited::Reported(outcome) => outcome,
+            Waited::TimeUp => undecided(FailureStage::Deadline, FailureClass::DeadlineExceeded),
+            Waited::GivenUp => undecided(FailureStage::Shutdown, FailureClass::ClientClosed),
+        }
     }
 
     /// The client, unless the generation was stopped or closed; then nothing is handed over, and
     /// the broker certainly has no record of this attempt.
     fn usable_client(&self) -> Result<Arc<Client>, PublicationOutcome> {
-        let refused = |class| {
-            not_sent(
-                FailureStage::LocalAdmission,
-                class,
-                RetryDisposition::StopProvider,
-            )
-        };
-        let stopped = self.context.standing().borrow().stopped;
-        match stopped {
-            Some(class) => Err(refused(class)),
+        let standing = *self.context.standing().borrow();
+        match standing.stopped {
+            Some(class) => Err(closed(class)),
+            None if standing.abandoned => Err(closed(FailureClass::ClientClosed)),
             None => self
                 .client()
-                .ok_or_else(|| refused(FailureClass::ClientClosed)),
-        }
-    }
-
-    /// Admits nothing any more, then waits for what is under way, at most `budget`.
-    pub(crate) async fn drain(self: &Arc<Self>, budget: Duration) -> DrainReport {
-        self.context.update(|standing| standing.draining = true);
-        let began = self.clock.now();
-        // Elapsed or not, the report says what is left.
-        let _ = tokio::time::timeout(budget, self.gate.idle()).await;
-        let left = budget.saturating_sub(began.until(self.clock.now()));
-        let this = Arc::clone(self);
-        let flushed = tokio::task::spawn_blocking(move || {
-            if let Some(client) = this.client() {
-                // An empty queue is not acceptance, and a full one not refusal: each record's own
-                // report decides, so the answer itself says nothing.
-                let _ = client.flush(left);
-            }
-        });
-        let _ = flushed.await;
-        DrainReport {
-            unresolved: self.context.unresolved(),
-            permits_out: self.gate.outstanding(),
-        }
-    }
-
-    /// The barrier: every permit is back, so every attempt has its outcome recorded.
-    pub(crate) async fn barrier(&self) {
-        self.gate.idle().await;
-    }
-
-    /// Ends the client. What it still held is reported as purged, which is `INDETERMINATE` for
-    /// everything that was on its way.
-    pub(crate) async fn close(&self) {
-        self.context.update(|standing| standing.draining = true);
-        if let Some(client) = self.take_client() {
-            let _ = tokio::task::spawn_blocking(move || drop(client)).await;
+                .ok_or_else(|| closed(FailureClass::ClientClosed)),
         }
     }
 
@@ -470,6 +535,29 @@ fn gone(within: Duration) -> AttestationError {
         within,
         source: KafkaError::Canceled.into(),
     }
+}
+
+/// Nothing was handed over, and nothing will be before the provider is repaired or replaced.
+fn closed(class: FailureClass) -> PublicationOutcome {
+    not_sent(
+        FailureStage::LocalAdmission,
+        class,
+        RetryDisposition::StopProvider,
+    )
+}
+
+/// The client has the record, and nothing is known of its fate.
+fn undecided(stage: FailureStage, class: FailureClass) -> PublicationOutcome {
+    PublicationOutcome::Indeterminate(PublicationFailure {
+        stage,
+        class,
+        disposition: RetryDisposition::RetryWithinBudget,
+    })
+}
+
+async fn elapsed(limit: Duration) {
+    // Only the time can end this.
+    let _ = tokio::time::timeout(limit, std::future::pending::<()>()).await;
 }
 
 fn not_sent(

@@ -24,9 +24,10 @@
 //!
 //! # A limit of `REJECTED`
 //!
-//! The client may say that a timed out or purged record was never stored although it retried, out of
-//! this crate's sight, a broker's answers such as a lost leader's or a failed storage's; such a
-//! record counts as rejected and is sent again, so a consumer may see it twice.
+//! The client retries some answers out of this crate's sight. A record that timed out or was purged is
+//! `INDETERMINATE` for that reason, whatever the client says about it. A refusal of the record or of the
+//! principal is taken from the broker's last answer: should an earlier try, unseen, have been stored by
+//! a leader that then resigned, the record counts as rejected although a broker has it.
 
 mod admission;
 mod attestation;
@@ -35,11 +36,14 @@ mod context;
 mod destination;
 mod ffi;
 mod generation;
+mod lifecycle;
+mod memory;
 mod pending;
 mod properties;
 mod publisher;
 mod read_back;
 mod record;
+mod room;
 mod security;
 mod settings;
 mod supervisor;
@@ -50,7 +54,8 @@ pub use destination::{
     DestinationError, DestinationSetError, KafkaDestination, KafkaDestinations, TopicAllowList,
     TopicName,
 };
-pub use generation::{CreateError, DrainReport};
+pub use generation::{CreateError, DrainReport, ProducerUsage};
+pub use memory::MemoryBound;
 pub use publisher::KafkaPublisher;
 pub use read_back::{ReadBackError, ReadBackRecord, read_back_topic};
 pub use record::{KafkaRecord, RecordHeader, compile_record};
@@ -58,7 +63,7 @@ pub use security::{
     AuthoritiesError, CredentialsError, PinnedAuthorities, ScramCredentials, SecurityProfile,
 };
 pub use settings::{ClusterAlias, ProducerConfiguration, ProducerSettings, SettingsError};
-pub use supervisor::{KafkaProducer, ProducerHost, ProducerReadiness, StartError};
+pub use supervisor::{KafkaProducer, MaterialSource, ProducerHost, ProducerReadiness, StartError};
 
 /// The capability card that this crate implements (requirement 004 §10.4).
 pub const PROVIDER_ID: &str = "kafka-rdkafka-acknowledged-idempotent.v1";

@@ -5,6 +5,7 @@
 //! outcome or, when it acknowledges, exactly one late observation; never both, never neither
 //! (requirement 004 §§15.2, 16.5).
 
+use crate::room::Reservation;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{AttemptIdentity, LatePublicationObservation};
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId, ProducerGeneration};
@@ -18,7 +19,8 @@ use tokio::sync::oneshot;
 /// What an attempt is, without its record.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptNote {
-    pub(crate) attempt: AttemptIdentity,
+    /// `None` for a message that no journal knows.
+    pub(crate) attempt: Option<AttemptIdentity>,
     pub(crate) destination: LogicalDestinationId,
     pub(crate) binding_revision: DestinationBindingRevision,
     pub(crate) topic: crate::destination::TopicName,
@@ -29,12 +31,12 @@ pub(crate) struct AttemptNote {
 impl AttemptNote {
     /// Leaves an acknowledgement that nobody waits for to the journal.
     fn observe_late(&self, outcome: &PublicationOutcome, late: &LateObservationQueue) {
-        let Some(receipt) = outcome.receipt() else {
+        let (Some(receipt), Some(attempt)) = (outcome.receipt(), &self.attempt) else {
             return;
         };
         late.offer(|id| LatePublicationObservation {
             id,
-            attempt: self.attempt.clone(),
+            attempt: attempt.clone(),
             producer_generation: self.producer_generation.clone(),
             binding_revision: self.binding_revision.clone(),
             certainty: outcome.certainty(),
@@ -49,6 +51,8 @@ pub(crate) struct PendingRecord {
     pub(crate) note: Arc<AttemptNote>,
     reporter: oneshot::Sender<PublicationOutcome>,
     late: Arc<LateObservationQueue>,
+    /// Given back with the record itself, whoever drops it.
+    room: Option<Reservation>,
 }
 
 impl PendingRecord {
@@ -60,8 +64,14 @@ impl PendingRecord {
             note: Arc::clone(&note),
             reporter,
             late: Arc::clone(&late),
+            room: None,
         };
         (pending, AwaitedReport { note, report, late })
+    }
+
+    /// The record's bytes in the client.
+    pub(crate) fn hold(&mut self, room: Reservation) {
+        self.room = Some(room);
     }
 
     /// Ends the attempt with the client's report, unless it has ended already.
@@ -70,6 +80,17 @@ impl PendingRecord {
             self.note.observe_late(&unheard, &self.late);
         }
     }
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// With the client's report.
+    Reported(PublicationOutcome),
+    /// The time was up first.
+    TimeUp,
+    /// Nobody waits any more.
+    GivenUp,
 }
 
 /// The waiter's side. Dropping it ends the attempt undecided; an acknowledgement that came in
@@ -81,15 +102,29 @@ pub(crate) struct AwaitedReport {
 }
 
 impl AwaitedReport {
-    /// Waits for the report; `None` when the time was up first. A client that went away without a
-    /// report leaves nothing known.
-    pub(crate) async fn within(mut self, limit: Duration) -> Option<PublicationOutcome> {
-        let waited = tokio::time::timeout(limit, &mut self.report).await;
-        match waited {
-            Ok(Ok(outcome)) => Some(outcome),
-            Ok(Err(_)) => Some(vanished()),
-            // The callback may have been first by a hair; then its word counts.
-            Err(_) => self.close(),
+    /// Waits for the report until the time is up or the wait is given up. A client that went away
+    /// without a report leaves nothing known.
+    pub(crate) async fn within(
+        mut self,
+        limit: Duration,
+        given_up: impl Future<Output = ()>,
+    ) -> Waited {
+        let end = {
+            let timed = tokio::time::timeout(limit, &mut self.report);
+            tokio::select! {
+                biased;
+                waited = timed => match waited {
+                    Ok(Ok(outcome)) => return Waited::Reported(outcome),
+                    Ok(Err(_)) => return Waited::Reported(vanished()),
+                    Err(_) => Waited::TimeUp,
+                },
+                () = given_up => Waited::GivenUp,
+            }
+        };
+        // The callback may have been first by a hair; then its word counts.
+        match self.close() {
+            Some(outcome) => Waited::Reported(outcome),
+            None => end,
         }
     }
 
@@ -139,7 +174,7 @@ pub(crate) mod tests {
 
     fn note() -> AttemptNote {
         AttemptNote {
-            attempt: attempt(),
+            attempt: Some(attempt()),
             destination: LogicalDestinationId::parse("d").unwrap(),
             binding_revision: DestinationBindingRevision::parse("d-r1").unwrap(),
             topic: crate::destination::TopicName::parse("t").unwrap(),
@@ -166,6 +201,26 @@ pub(crate) mod tests {
         })
     }
 
+    fn pending_forever() -> std::future::Pending<()> {
+        std::future::pending()
+    }
+
+    /// Whoever gives a wait up has no answer, and an acknowledgement after it is observed late.
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_leaves_a_late_observation() {
+        let (late, pending, awaited) = waiting();
+        let waited = awaited.within(Duration::from_secs(60), async {}).await;
+        assert_eq!(waited, Waited::GivenUp);
+        pending.report(acknowledged());
+        assert_eq!(late.poll_bounded(9).len(), 1);
+        // A report that came first counts.
+        let (late, pending, awaited) = waiting();
+        pending.report(acknowledged());
+        let waited = awaited.within(Duration::from_secs(60), async {}).await;
+        assert_eq!(waited, Waited::Reported(acknowledged()));
+        assert!(late.poll_bounded(9).is_empty());
+    }
+
     fn waiting() -> (Arc<LateObservationQueue>, PendingRecord, AwaitedReport) {
         let late = Arc::new(LateObservationQueue::new(1_000_000));
         let (pending, awaited) = PendingRecord::new(note(), Arc::clone(&late));
@@ -176,14 +231,16 @@ pub(crate) mod tests {
     async fn a_report_in_time_is_the_outcome_and_nothing_else() {
         let (late, pending, awaited) = waiting();
         pending.report(acknowledged());
-        assert_eq!(awaited.within(Duration::ZERO).await, Some(acknowledged()));
+        let outcome = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(outcome, Waited::Reported(acknowledged()));
         assert!(late.poll_bounded(9).is_empty());
     }
 
     #[tokio::test]
     async fn an_acknowledgement_after_the_deadline_is_one_late_observation() {
         let (late, pending, awaited) = waiting();
-        assert_eq!(awaited.within(Duration::ZERO).await, None);
+        let waited = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(waited, Waited::TimeUp);
         pending.report(acknowledged());
         let observed = late.poll_bounded(9);
         assert_eq!(observed.len(), 1);
@@ -197,20 +254,23 @@ pub(crate) mod tests {
     async fn a_client_that_vanished_is_not_a_missed_deadline() {
         let (late, pending, awaited) = waiting();
         drop(pending);
-        let outcome = awaited.within(Duration::from_secs(60)).await;
+        let outcome = awaited
+            .within(Duration::from_secs(60), pending_forever())
+            .await;
         let expected = PublicationOutcome::Indeterminate(PublicationFailure {
             stage: FailureStage::Provider,
             class: FailureClass::ClientClosed,
             disposition: RetryDisposition::RetryWithinBudget,
         });
-        assert_eq!(outcome, Some(expected));
+        assert_eq!(outcome, Waited::Reported(expected));
         assert!(late.poll_bounded(9).is_empty());
     }
 
     #[tokio::test]
     async fn a_late_refusal_is_no_observation() {
         let (late, pending, awaited) = waiting();
-        assert_eq!(awaited.within(Duration::ZERO).await, None);
+        let waited = awaited.within(Duration::ZERO, pending_forever()).await;
+        assert_eq!(waited, Waited::TimeUp);
         pending.report(refused());
         assert!(late.poll_bounded(9).is_empty());
     }
@@ -246,16 +306,19 @@ pub(crate) mod tests {
                 })
             };
             gate.wait();
-            let outcome = if round % 2 == 0 {
-                runtime.block_on(awaited.within(Duration::ZERO))
-            } else {
-                drop(awaited);
-                None
+            let reported = match round % 3 {
+                0 => runtime.block_on(awaited.within(Duration::ZERO, pending_forever())),
+                1 => runtime.block_on(awaited.within(Duration::from_secs(60), async {})),
+                _ => {
+                    drop(awaited);
+                    Waited::TimeUp
+                }
             };
+            let reported = matches!(reported, Waited::Reported(_));
             callback.join().unwrap();
             let late = late.poll_bounded(9).len();
-            assert_eq!(usize::from(outcome.is_some()) + late, 1, "round {round}");
-            outcomes += usize::from(outcome.is_some());
+            assert_eq!(usize::from(reported) + late, 1, "round {round}");
+            outcomes += usize::from(reported);
             observed += late;
         }
         assert_eq!(outcomes + observed, 2_000);

@@ -6,9 +6,9 @@
 
 use crate::supervisor::Shared;
 use application_core::ports::{
-    Admission, AdmissionRefusal, Admissions, LateObservationId, LatePublicationObservation,
-    LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
-    PublicationRequest,
+    Admission, AdmissionRefusal, Admissions, BestEffortMessage, BestEffortPublicationPort,
+    LateObservationId, LatePublicationObservation, LatePublicationObservationSource,
+    OutboxMessagePublishPort, PublicationAdmissionPort, PublicationRequest,
 };
 use domain_core::publication::{
     FailureClass, FailureStage, PublicationFailure, PublicationOutcome, RetryDisposition,
@@ -59,13 +59,28 @@ impl OutboxMessagePublishPort for KafkaPublisher {
     async fn publish(&self, request: &PublicationRequest) -> PublicationOutcome {
         match self.shared.current() {
             Some(generation) => generation.publish(request).await,
-            None => PublicationOutcome::Rejected(PublicationFailure {
-                stage: FailureStage::LocalAdmission,
-                class: FailureClass::ClientClosed,
-                disposition: RetryDisposition::StopProvider,
-            }),
+            None => not_at_work(),
         }
     }
+}
+
+#[async_trait::async_trait]
+impl BestEffortPublicationPort for KafkaPublisher {
+    async fn publish_best_effort(&self, message: &BestEffortMessage) -> PublicationOutcome {
+        match self.shared.current() {
+            Some(generation) => generation.publish_best_effort(message).await,
+            None => not_at_work(),
+        }
+    }
+}
+
+/// No generation is at work, so nothing was sent.
+fn not_at_work() -> PublicationOutcome {
+    PublicationOutcome::Rejected(PublicationFailure {
+        stage: FailureStage::LocalAdmission,
+        class: FailureClass::ClientClosed,
+        disposition: RetryDisposition::StopProvider,
+    })
 }
 
 impl LatePublicationObservationSource for KafkaPublisher {

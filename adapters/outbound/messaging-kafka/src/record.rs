@@ -1,10 +1,14 @@
-//! A stored event as a Kafka record.
+//! An event as a Kafka record.
 //!
-//! Invariant: nothing is encoded here. Key, value and timestamp are the stored key, the stored
+//! Invariant: nothing is encoded here. Key, value and timestamp are the sealed key, the sealed
 //! bytes and the domain's time; the headers repeat identities of the row in one fixed order, so
 //! that polling and change data capture emit the same record (requirement 004 §14.3).
 
-use application_core::event::StoredOutboxEvent;
+use application_core::event::{
+    EventIdentities, StoredOutboxEvent, TraceContext, ValidatedIntegrationEvent,
+};
+use domain_core::hashing::PartitionKey;
+use domain_core::identity::DestinationBindingRevision;
 use shared_contract::header;
 
 /// One header: a fixed name and US-ASCII bytes.
@@ -29,13 +33,51 @@ pub struct KafkaRecord {
     pub headers: Vec<RecordHeader>,
 }
 
+/// What a record is made of, wherever it comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordSource<'a> {
+    pub(crate) identities: &'a EventIdentities,
+    pub(crate) binding_revision: &'a DestinationBindingRevision,
+    partition_key: &'a PartitionKey,
+    trace: Option<&'a TraceContext>,
+    envelope: &'a [u8],
+}
+
+impl<'a> From<&'a StoredOutboxEvent> for RecordSource<'a> {
+    fn from(event: &'a StoredOutboxEvent) -> Self {
+        Self {
+            identities: &event.identities,
+            binding_revision: &event.binding_revision,
+            partition_key: &event.partition_key,
+            trace: event.trace.as_ref(),
+            envelope: &event.envelope,
+        }
+    }
+}
+
+impl<'a> From<&'a ValidatedIntegrationEvent> for RecordSource<'a> {
+    fn from(event: &'a ValidatedIntegrationEvent) -> Self {
+        Self {
+            identities: event.identities(),
+            binding_revision: event.binding_revision(),
+            partition_key: event.partition_key(),
+            trace: event.trace(),
+            envelope: event.envelope(),
+        }
+    }
+}
+
 /// The record of a stored event.
 pub fn compile_record(event: &StoredOutboxEvent) -> KafkaRecord {
+    compile(event.into())
+}
+
+pub(crate) fn compile(event: RecordSource<'_>) -> KafkaRecord {
     let placed = |name, value: &str| RecordHeader {
         name,
         value: value.as_bytes().to_vec(),
     };
-    let identities = &event.identities;
+    let identities = event.identities;
     let mut headers = vec![
         placed(header::ID, identities.event_id.as_str()),
         placed(header::CONTRACT_ID, identities.contract_id.as_str()),
@@ -44,13 +86,13 @@ pub fn compile_record(event: &StoredOutboxEvent) -> KafkaRecord {
             &identities.payload_version.to_string(),
         ),
     ];
-    if let Some(trace) = &event.trace {
+    if let Some(trace) = event.trace {
         headers.push(placed(header::TRACEPARENT, trace.parent()));
         headers.extend(trace.state().map(|state| placed(header::TRACESTATE, state)));
     }
     KafkaRecord {
         key: event.partition_key.as_bytes().to_vec(),
-        value: event.envelope.clone(),
+        value: event.envelope.to_vec(),
         timestamp_millis: identities.occurred_at.epoch_millis(),
         headers,
     }

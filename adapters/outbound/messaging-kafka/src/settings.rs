@@ -163,6 +163,18 @@ impl ProducerConfiguration {
         self.settings.max_block_timeout + self.settings.delivery_timeout
     }
 
+    /// Bytes that the client may hold, as the client itself counts them: whole KiB of
+    /// `buffer-memory-bytes`.
+    pub(crate) fn client_bytes(&self) -> u32 {
+        self.settings.buffer_memory_bytes / 1_024 * 1_024
+    }
+
+    /// The most bytes that a record of any bound destination may have.
+    pub(crate) fn largest_record_bytes(&self) -> u32 {
+        let bound = self.destinations.iter().map(|one| one.maximum_record_bytes);
+        bound.max().unwrap_or(0)
+    }
+
     /// Where events go.
     pub fn destinations(&self) -> &KafkaDestinations {
         &self.destinations

@@ -1,14 +1,15 @@
-//! Makes generations, watches them, and replaces the ones that a fault ended.
+//! The producer of one process: its first generation, its watch, and its end.
 //!
-//! Invariant: at most one generation is at work, and the next begins only after the one before was
-//! drained, closed, and given back every permit. A misroute is never answered by a new generation;
-//! it waits for an operator (requirement 004 §§15.5, 16.7, 16.10, 17.9–17.10).
+//! Invariant: at most one generation is at work. Replacing it is the application's rotation, by the
+//! primitives of `lifecycle`. A misroute is never answered by a new generation; it waits for an
+//! operator (requirement 004 §§15.5, 16.7, 16.10, 17.9–17.10).
 
 use crate::attestation::AttestationError;
 use crate::context::Standing;
-use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration};
+use crate::generation::{CreateError, DrainReport, KafkaProducerGeneration, ProducerUsage};
 use crate::publisher::KafkaPublisher;
 use crate::settings::ProducerConfiguration;
+use application_core::Cause;
 use application_core::late_queue::LateObservationQueue;
 use application_core::ports::{MonotonicClockPort, WallClockPort};
 use domain_core::identity::ProducerGeneration;
@@ -38,8 +39,9 @@ pub enum ProducerReadiness {
     Ready(ProducerGeneration),
     /// The generation stands, but no broker answers.
     BrokerAway,
-    /// A fault ended the generation, or none could be started; [`KafkaProducer::supervise`] makes
-    /// the next one.
+    /// The generation is being replaced.
+    Rotating,
+    /// A fault ended the generation, or none could be started; a rotation makes the next one.
     Recovering(FailureClass),
     /// A fault ended the generation and it was drained, but permits of it are still out: attempts
     /// whose outcome is not recorded. The next one begins when the last of them is back.
@@ -66,7 +68,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether [`KafkaProducer::supervise`] may cure it without an operator.
+    /// Whether a rotation may cure it without an operator.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Attestation(error) if error.is_transient())
     }
@@ -81,37 +83,70 @@ impl StartError {
     }
 }
 
-/// What publisher and supervisor share.
+/// Reads secrets and settings as they are now.
+pub type MaterialSource = Arc<dyn Fn() -> Result<ProducerConfiguration, Cause> + Send + Sync>;
+
+/// Which generations there are.
+#[derive(Default)]
+pub(crate) struct Generations {
+    /// The one at work; callers reach no other.
+    pub(crate) current: Option<Arc<KafkaProducerGeneration>>,
+    /// The one that is being replaced, until its last permit is back.
+    pub(crate) retiring: Option<Arc<KafkaProducerGeneration>>,
+    /// The one that is to follow.
+    pub(crate) candidate: Option<(Arc<KafkaProducerGeneration>, ProducerConfiguration)>,
+    /// Settings that were read for it.
+    pub(crate) resolved: Option<ProducerConfiguration>,
+}
+
+/// What publisher, supervisor and lifecycle share.
 pub(crate) struct Shared {
-    configuration: ProducerConfiguration,
-    host: ProducerHost,
-    late: Arc<LateObservationQueue>,
-    current: Mutex<Option<Arc<KafkaProducerGeneration>>>,
+    /// What the last generation that worked was made of.
+    pub(crate) configuration: Mutex<ProducerConfiguration>,
+    pub(crate) source: MaterialSource,
+    pub(crate) host: ProducerHost,
+    pub(crate) late: Arc<LateObservationQueue>,
+    pub(crate) generations: Mutex<Generations>,
     readiness: watch::Sender<ProducerReadiness>,
+    /// Counts generations that were put to work.
+    installed: watch::Sender<u64>,
     closing: watch::Sender<bool>,
 }
 
 impl Shared {
     pub(crate) fn current(&self) -> Option<Arc<KafkaProducerGeneration>> {
-        self.lock().clone()
+        self.lock().current.clone()
     }
 
-    /// Puts a generation to work, unless there is one or the process stops. Decided under the
+    pub(crate) fn configuration(&self) -> ProducerConfiguration {
+        let configuration = self.configuration.lock();
+        configuration
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Puts the first generation to work, unless there is one or the process stops. Decided under the
     /// lock that [`KafkaProducer::shut_down`] takes after it announced itself, so no generation
     /// slips in behind it.
     fn install(
         &self,
         generation: &Arc<KafkaProducerGeneration>,
     ) -> Result<(), Result<ProducerGeneration, StartError>> {
-        let mut current = self.lock();
+        let mut generations = self.lock();
         if self.is_closing() {
             return Err(Err(StartError::Closing));
         }
-        if let Some(at_work) = current.as_ref() {
+        if let Some(at_work) = generations.current.as_ref() {
             return Err(Ok(at_work.id().clone()));
         }
-        *current = Some(Arc::clone(generation));
+        generations.current = Some(Arc::clone(generation));
+        drop(generations);
+        self.count_installed();
         Ok(())
+    }
+
+    pub(crate) fn count_installed(&self) {
+        self.installed.send_modify(|count| *count += 1);
     }
 
     pub(crate) fn late(&self) -> &LateObservationQueue {
@@ -122,29 +157,53 @@ impl Shared {
         *self.closing.borrow()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<KafkaProducerGeneration>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn announce(&self, readiness: ProducerReadiness) {
+        self.readiness.send_if_modified(|current| {
+            let changes = *current != ProducerReadiness::Closing && *current != readiness;
+            if changes {
+                *current = readiness;
+            }
+            changes
+        });
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
+        self.generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The producer of one process.
 pub struct KafkaProducer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl KafkaProducer {
-    /// Takes a compiled configuration. Opens nothing.
+    /// Takes a compiled configuration, which every generation will be made of. Opens nothing.
     pub fn new(configuration: ProducerConfiguration, host: ProducerHost) -> Self {
+        let same = configuration.clone();
+        Self::of_source(configuration, Arc::new(move || Ok(same.clone())), host)
+    }
+
+    /// Takes the configuration of the first generation, and where those of later ones are read.
+    pub fn of_source(
+        configuration: ProducerConfiguration,
+        source: MaterialSource,
+        host: ProducerHost,
+    ) -> Self {
         let capacity = configuration.settings.maximum_late_observations;
         Self {
             shared: Arc::new(Shared {
                 late: Arc::new(LateObservationQueue::new(
                     usize::try_from(capacity).unwrap_or(usize::MAX),
                 )),
-                configuration,
+                configuration: Mutex::new(configuration),
+                source,
                 host,
-                current: Mutex::new(None),
+                generations: Mutex::default(),
                 readiness: watch::Sender::new(ProducerReadiness::NotStarted),
+                installed: watch::Sender::new(0),
                 closing: watch::Sender::new(false),
             }),
         }
@@ -157,7 +216,7 @@ impl KafkaProducer {
 
     /// When the first of the pinned certificate authorities will have expired, where there are any.
     pub fn earliest_expiry(&self) -> Option<DatabaseInstant> {
-        self.shared.configuration.security().earliest_expiry()
+        self.shared.configuration().security().earliest_expiry()
     }
 
     /// Readiness, to be watched.
@@ -165,8 +224,13 @@ impl KafkaProducer {
         self.shared.readiness.subscribe()
     }
 
-    /// Makes the first generation and attests it. After a transient error the caller may go on to
-    /// [`KafkaProducer::supervise`], which tries again; any other is a fault of the deployment.
+    /// What the generation at work holds, if there is one.
+    pub fn usage(&self) -> Option<ProducerUsage> {
+        self.shared.current().map(|generation| generation.usage())
+    }
+
+    /// Makes the first generation and attests it. After a transient error a rotation may try again;
+    /// any other is a fault of the deployment.
     /// A generation that is already at work stays, and its id is the answer.
     ///
     /// # Errors
@@ -174,7 +238,8 @@ impl KafkaProducer {
     pub async fn start(&self) -> Result<ProducerGeneration, StartError> {
         let started = self.start_generation().await;
         if let Err(error) = &started {
-            self.announce(ProducerReadiness::Recovering(error.class()));
+            self.shared
+                .announce(ProducerReadiness::Recovering(error.class()));
         }
         started
     }
@@ -182,7 +247,7 @@ impl KafkaProducer {
     async fn start_generation(&self) -> Result<ProducerGeneration, StartError> {
         let shared = &self.shared;
         let generation = KafkaProducerGeneration::create(
-            &shared.configuration,
+            &shared.configuration(),
             &shared.host,
             Arc::clone(&shared.late),
         )?;
@@ -193,7 +258,7 @@ impl KafkaProducer {
         let id = generation.id().clone();
         match shared.install(&generation) {
             Ok(()) => {
-                self.announce(ProducerReadiness::Ready(id.clone()));
+                self.shared.announce(ProducerReadiness::Ready(id.clone()));
                 Ok(id)
             }
             Err(refusal) => {
@@ -203,86 +268,73 @@ impl KafkaProducer {
         }
     }
 
-    /// Watches the generation and replaces it after a fault, until [`KafkaProducer::shut_down`].
-    /// One task of the process runs it.
+    /// Watches the generations' brokers, until [`KafkaProducer::shut_down`]. One task of the process
+    /// runs it.
     pub async fn supervise(&self) {
         let mut closing = self.shared.closing.subscribe();
         tokio::select! {
             _ = closing.wait_for(|closing| *closing) => {}
-            () = self.keep_alive() => {}
+            () = self.watch_brokers() => {}
         }
     }
 
-    async fn keep_alive(&self) {
-        let settings = &self.shared.configuration.settings;
-        let mut delay = settings.recovery_minimum_delay;
+    async fn watch_brokers(&self) {
+        let mut installed = self.shared.installed.subscribe();
         loop {
+            installed.borrow_and_update();
             let Some(generation) = self.shared.current() else {
-                self.pause(delay).await;
-                delay = (delay * 2).min(settings.recovery_maximum_delay);
-                if let Err(error) = self.start().await {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        retry_in = ?delay,
-                        "no Kafka producer generation could be started"
-                    );
-                }
+                // The sender lives as long as this borrow.
+                let _ = installed.changed().await;
                 continue;
             };
-            match next_trouble(&generation).await {
-                Trouble::Stopped(class) => {
-                    let class = generation.class_behind(class);
-                    self.retire(&generation, class).await;
-                    // A generation that worked earns the next one a prompt start; one that was
-                    // stopped by its first record does not.
-                    if generation.has_acknowledged() {
-                        delay = settings.recovery_minimum_delay;
-                    }
-                }
-                Trouble::BrokerAway => self.find_brokers(&generation).await,
+            tokio::select! {
+                _ = installed.changed() => {}
+                () = away(&generation) => self.find_brokers(&generation).await,
             }
         }
     }
 
-    /// Drains, waits for the barrier, closes. Does not return after a misroute.
-    async fn retire(&self, generation: &Arc<KafkaProducerGeneration>, class: FailureClass) {
-        tracing::error!(
-            generation = %generation.id(),
-            %class,
-            "the Kafka producer generation is stopped"
-        );
-        if class != FailureClass::DestinationMismatch {
-            self.announce(ProducerReadiness::Recovering(class));
-            let budget = self.shared.configuration.settings.drain_timeout;
-            let report = generation.drain(budget).await;
-            tracing::info!(generation = %generation.id(), ?report, "drained");
-            if report.permits_out > 0 {
-                self.announce(ProducerReadiness::AwaitingPermits(class));
+    /// Waits until a fault ends the generation at work, and says which. A misroute is none: nothing
+    /// replaces that generation. Does not return once the process is stopping.
+    pub async fn ended(&self) -> FailureClass {
+        let mut installed = self.shared.installed.subscribe();
+        loop {
+            installed.borrow_and_update();
+            let ended = async {
+                match self.shared.current() {
+                    Some(generation) => stopped(&generation).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let class = tokio::select! {
+                _ = installed.changed() => continue,
+                class = ended => class,
+            };
+            tracing::error!(%class, "the Kafka producer generation is stopped");
+            if self.shared.is_closing() || class == FailureClass::DestinationMismatch {
+                if class == FailureClass::DestinationMismatch {
+                    self.shared.announce(ProducerReadiness::HaltedByMisroute);
+                }
+                return std::future::pending().await;
             }
-            generation.barrier().await;
-            self.announce(ProducerReadiness::Recovering(class));
-            generation.close().await;
+            self.shared.announce(ProducerReadiness::Recovering(class));
+            return class;
         }
-        // The last reports of a drain may reveal a misroute too.
-        if generation.standing().borrow().stopped == Some(FailureClass::DestinationMismatch) {
-            self.announce(ProducerReadiness::HaltedByMisroute);
-            std::future::pending::<()>().await;
-        }
-        *self.shared.lock() = None;
     }
 
     /// Asks for a sign of life until there is one or the generation is stopped.
     async fn find_brokers(&self, generation: &Arc<KafkaProducerGeneration>) {
-        let settings = &self.shared.configuration.settings;
+        let settings = self.shared.configuration().settings;
         let mut delay = settings.recovery_minimum_delay;
-        self.announce(ProducerReadiness::BrokerAway);
+        self.shared.announce(ProducerReadiness::BrokerAway);
         loop {
             let standing = *generation.standing().borrow();
-            if standing.stopped.is_some() {
+            if standing.stopped.is_some() || standing.draining {
                 return;
             }
             if !standing.broker_away || generation.probe().await.is_ok() {
-                self.announce(ProducerReadiness::Ready(generation.id().clone()));
+                self.shared
+                    .announce(ProducerReadiness::Ready(generation.id().clone()));
                 return;
             }
             self.pause(delay).await;
@@ -296,60 +348,52 @@ impl KafkaProducer {
         let _ = tokio::time::timeout(delay, closing.wait_for(|closing| *closing)).await;
     }
 
-    fn announce(&self, readiness: ProducerReadiness) {
-        self.shared.readiness.send_if_modified(|current| {
-            let changes = *current != ProducerReadiness::Closing && *current != readiness;
-            if changes {
-                *current = readiness;
-            }
-            changes
-        });
-    }
-
     /// Admits nothing any more, drains what is under way a bounded time, and closes the client.
     /// What the report counts as unresolved is `INDETERMINATE`.
     pub async fn shut_down(&self) -> DrainReport {
-        self.announce(ProducerReadiness::Closing);
+        self.shared.announce(ProducerReadiness::Closing);
         self.shared.closing.send_replace(true);
-        let generation = self.shared.current();
-        let Some(generation) = generation else {
+        // A rotation that is under way ends at its next step; what it holds is closed here.
+        let (at_work, candidate) = {
+            let mut generations = self.shared.lock();
+            let at_work = generations.current.clone().or(generations.retiring.take());
+            (at_work, generations.candidate.take())
+        };
+        if let Some((candidate, _)) = candidate {
+            candidate.close().await;
+        }
+        let Some(generation) = at_work else {
             return DrainReport {
                 unresolved: 0,
                 permits_out: 0,
             };
         };
-        let budget = self.shared.configuration.settings.drain_timeout;
+        let budget = self.shared.configuration().settings.drain_timeout;
         let report = generation.drain(budget).await;
         generation.close().await;
         report
     }
 }
 
-enum Trouble {
-    Stopped(FailureClass),
-    BrokerAway,
+/// Waits until no broker answers a generation that could go on.
+async fn away(generation: &KafkaProducerGeneration) {
+    let is_away = |standing: &Standing| {
+        standing.broker_away && standing.stopped.is_none() && !standing.draining
+    };
+    if generation.standing().wait_for(is_away).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
-async fn next_trouble(generation: &KafkaProducerGeneration) -> Trouble {
-    let trouble = |standing: &Standing| match standing {
-        Standing {
-            stopped: Some(class),
-            ..
-        } => Some(Trouble::Stopped(*class)),
-        Standing {
-            broker_away: true, ..
-        } => Some(Trouble::BrokerAway),
-        _ => None,
-    };
+/// Waits until a fault ends the generation.
+async fn stopped(generation: &KafkaProducerGeneration) -> FailureClass {
     let mut standing = generation.standing();
-    loop {
-        let now = *standing.borrow_and_update();
-        if let Some(found) = trouble(&now) {
-            return found;
-        }
+    let ended = standing
+        .wait_for(|standing| standing.stopped.is_some())
+        .await;
+    match ended.ok().and_then(|standing| standing.stopped) {
+        Some(class) => generation.class_behind(class),
         // The sender lives as long as the generation.
-        if standing.changed().await.is_err() {
-            return std::future::pending().await;
-        }
+        None => std::future::pending().await,
     }
 }

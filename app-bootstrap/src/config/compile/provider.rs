@@ -5,9 +5,9 @@
 
 use super::super::error::ConfigError;
 use super::super::profile::{
-    Environment, JournalProfile, KafkaProfile, KafkaSecurity, ProviderProfile,
+    Environment, JournalProfile, KafkaProfile, KafkaSecurity, ProviderProfile, RotationProfile,
 };
-use super::super::raw::{RawJournal, RawKafka, RawKafkaSecurity};
+use super::super::raw::{RawJournal, RawKafka, RawKafkaSecurity, RawRotation};
 use super::super::secret::SecretReference;
 use super::origin::Origin;
 use outbound_messaging_kafka::SecurityProfile;
@@ -91,6 +91,7 @@ pub(super) fn kafka(
             1_024,
             104_857_600,
         )?,
+        rotation: rotation(at, raw.rotation.as_ref())?,
     };
     let timing = Timing {
         section: "kafka.producer",
@@ -170,6 +171,44 @@ fn kafka_security(
             ),
         )),
     }
+}
+
+fn rotation(at: &Origin<'_>, raw: Option<&RawRotation>) -> Result<RotationProfile, ConfigError> {
+    let Some(raw) = raw else {
+        return Ok(RotationProfile::UNSTATED);
+    };
+    let bounded = |key: &'static str, text: &str, minimum: u64, maximum: u64| {
+        let key = format!("kafka.rotation.{key}");
+        let given = at.duration(&key, text)?;
+        let allowed = Duration::from_millis(minimum)..=Duration::from_millis(maximum);
+        if !allowed.contains(&given) {
+            return Err(at.refuse(
+                &key,
+                format!(
+                    "is {given:?}; {:?} to {:?} is allowed",
+                    allowed.start(),
+                    allowed.end()
+                ),
+            ));
+        }
+        Ok(given)
+    };
+    const MINUTE: u64 = 60_000;
+    Ok(RotationProfile {
+        secret_poll_interval: Some(bounded(
+            "secret-poll-interval",
+            &raw.secret_poll_interval,
+            100,
+            60 * MINUTE,
+        )?),
+        drain_timeout: bounded("drain-timeout", &raw.drain_timeout, 100, 10 * MINUTE)?,
+        previous_material_limit: bounded(
+            "previous-material-limit",
+            &raw.previous_material_limit,
+            1,
+            24 * 60 * MINUTE,
+        )?,
+    })
 }
 
 #[cfg(test)]

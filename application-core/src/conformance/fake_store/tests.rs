@@ -34,6 +34,34 @@ mod through_window {
     );
 }
 
+/// The same cases, each claim and outcome entered into a ledger.
+mod through_ledger {
+    use super::FakeStore;
+    use crate::conformance::outbox::{ThroughLedger, ThroughWindow};
+
+    type Ledgered = ThroughLedger<FakeStore>;
+
+    crate::outbox_suite!(
+        #[tokio::test]
+        Ledgered
+    );
+    crate::outbox_window_suite!(
+        #[tokio::test]
+        Ledgered
+    );
+
+    mod windowed {
+        use super::{Ledgered, ThroughWindow};
+
+        type Windowed = ThroughWindow<Ledgered>;
+
+        crate::outbox_suite!(
+            #[tokio::test]
+            Windowed
+        );
+    }
+}
+
 /// The fake under windows of one, beside itself.
 mod differential {
     use super::FakeStore;

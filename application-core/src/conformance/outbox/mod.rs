@@ -37,6 +37,7 @@ pub mod record;
 pub mod resource;
 pub mod retention;
 pub mod round_trip;
+mod through_ledger;
 mod through_window;
 pub mod transaction;
 mod transitions;
@@ -48,6 +49,7 @@ pub use harness::{
     Damage, DeliveryRow, GuardedOutboxHarness, ObservationRow, ObservationType, OutboxHarness,
     Tampered, Tampering,
 };
+pub use through_ledger::ThroughLedger;
 pub use through_window::{ClaimThroughWindow, ThroughWindow, WindowHarness};
 pub use transitions::core_allows;
 

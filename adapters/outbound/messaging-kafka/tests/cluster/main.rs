@@ -14,6 +14,9 @@ mod cluster;
 #[path = "../it/fixture.rs"]
 mod fixture;
 mod leaders;
+#[expect(dead_code, reason = "shared with the binary `it`")]
+#[path = "../it/replacing.rs"]
+mod replacing;
 mod replicas;
 #[expect(dead_code, reason = "shared with the binary `it`")]
 #[path = "../it/topic.rs"]

@@ -19,8 +19,9 @@ use domain_core::identity::{
 use domain_core::instant::{DatabaseInstant, MonotonicInstant, OccurredAt};
 use domain_core::publication::PublicationOutcome;
 use outbound_messaging_kafka::{
-    ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher, ProducerHost,
-    ProducerReadiness, ProducerSettings, SecurityProfile, TopicAllowList, TopicName,
+    ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher, MemoryBound,
+    ProducerConfiguration, ProducerHost, ProducerReadiness, ProducerSettings, SecurityProfile,
+    TopicAllowList, TopicName,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +87,8 @@ pub(crate) fn destination(topic: &str, partitions: u32) -> KafkaDestination {
 pub(crate) struct Fixture {
     pub(crate) producer: Arc<KafkaProducer>,
     pub(crate) publisher: KafkaPublisher,
-    clock: Arc<Clock>,
+    configuration: ProducerConfiguration,
+    pub(crate) clock: Arc<Clock>,
 }
 
 impl Fixture {
@@ -105,10 +107,11 @@ impl Fixture {
             }),
         };
         let configuration = settings.compile(destinations).expect("settings");
-        let producer = Arc::new(KafkaProducer::new(configuration, host));
+        let producer = Arc::new(KafkaProducer::new(configuration.clone(), host));
         Self {
             publisher: producer.publisher(),
             producer,
+            configuration,
             clock,
         }
     }
@@ -123,10 +126,14 @@ impl Fixture {
         fixture
     }
 
-    /// Lets it replace generations until it is shut down.
+    /// Watches the brokers and replaces generations until it is shut down.
     pub(crate) fn supervised(&self) -> tokio::task::JoinHandle<()> {
-        let producer = Arc::clone(&self.producer);
-        tokio::spawn(async move { producer.supervise().await })
+        crate::replacing::supervised(self)
+    }
+
+    /// What the producer's part of this process may take.
+    pub(crate) fn memory_bound(&self, largest_record_bytes: u32) -> MemoryBound {
+        self.configuration.memory_bound(largest_record_bytes)
     }
 
     pub(crate) fn request(&self, event: StoredOutboxEvent, limit: Duration) -> PublicationRequest {

@@ -4,13 +4,17 @@
 //! nothing is asserted about a record that was not read back or reported by the broker.
 
 mod attest;
+mod best_effort;
 mod broker;
 mod console;
 mod fixture;
 mod limits;
+mod memory;
 mod proxy;
 mod publish;
 mod read_back;
 mod recovery;
+mod replacing;
 mod response_loss;
+mod rotation;
 mod topic;

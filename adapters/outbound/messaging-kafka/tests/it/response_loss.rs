@@ -151,10 +151,7 @@ async fn shut_down_in_flight(broker: &OwnBroker, topic: &Topic) {
 async fn cut_connections(broker: &OwnBroker, topic: &Topic) {
     let before = topic.read_back(1, 0).await.len();
     let fixture = Fixture::start(topic, 1).await;
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = fixture.supervised();
     let mut answered = Vec::new();
     for number in 0..60 {
         if number % 10 == 5 {
@@ -189,10 +186,7 @@ async fn absent_and_back(broker: &OwnBroker, topic: &Topic) {
     quick.attestation_timeout = Duration::from_secs(2);
     let fixture = Fixture::build(quick, destination(&topic.name, 1));
     fixture.producer.start().await.expect("start");
-    let supervised = {
-        let producer = Arc::clone(&fixture.producer);
-        tokio::spawn(async move { producer.supervise().await })
-    };
+    let supervised = fixture.supervised();
     acknowledged(&fixture, "absent-0").await;
     broker.proxy.set(Answers::Hold);
     broker.proxy.cut();

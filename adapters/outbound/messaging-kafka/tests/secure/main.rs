@@ -17,6 +17,9 @@ mod load;
 mod log;
 #[path = "../it/proxy.rs"]
 mod proxy;
+#[expect(dead_code, reason = "shared with the binary `it`")]
+#[path = "../it/replacing.rs"]
+mod replacing;
 mod rights;
 mod secrets;
 #[expect(dead_code, reason = "shared with the binary `it`")]

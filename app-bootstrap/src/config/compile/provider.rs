@@ -3,6 +3,7 @@
 //! Invariant: the publication's own timeouts add up to the budget that the relay is told. What only
 //! the producer knows about its settings it checks itself, before anything opens.
 
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::profile::{JournalProfile, KafkaProfile, ProviderProfile};
 use super::super::raw::{RawJournal, RawKafka};
@@ -58,6 +59,13 @@ pub(super) fn kafka(
         (Some(servers), None) | (None, Some(servers)) => servers,
         (None, None) => Vec::new(),
     };
+    if bootstrap_servers.is_empty() {
+        return Err(at.refuse_as(
+            StartCode::BootstrapServersEmpty,
+            "kafka.bootstrap-servers",
+            "is empty while expected-state is ACTIVE",
+        ));
+    }
     let producer = raw.producer;
     let profile = KafkaProfile {
         cluster_id: raw.cluster_id,

@@ -9,6 +9,8 @@ mod code;
 mod compile;
 mod digest;
 mod error;
+#[cfg(test)]
+mod keys;
 mod profile;
 mod raw;
 pub mod registry;

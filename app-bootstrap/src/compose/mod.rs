@@ -7,6 +7,7 @@
 mod compiled;
 pub mod contracts;
 mod embedded;
+mod epoch;
 mod error;
 mod kafka;
 mod provider;
@@ -23,6 +24,9 @@ pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
 
 use crate::config::StoreProfile;
+use application_core::ports::PublicationAuthorityPort;
+use domain_core::identity::TransactionResourceId;
+use std::sync::Arc;
 
 /// The store of either tuple, open.
 pub enum Store {
@@ -56,6 +60,22 @@ impl Store {
         match self {
             Self::Embedded(store) => &store.relay,
             Self::Kafka(store) => &store.relay,
+        }
+    }
+
+    /// The store's own id, on which business, append and relay agree.
+    pub fn resource_id(&self) -> &TransactionResourceId {
+        match self {
+            Self::Embedded(store) => &store.resource_id,
+            Self::Kafka(store) => &store.resource_id,
+        }
+    }
+
+    /// Who may write and who may publish.
+    pub fn authority(&self) -> &Arc<dyn PublicationAuthorityPort> {
+        match self {
+            Self::Embedded(store) => &store.authority,
+            Self::Kafka(store) => &store.authority,
         }
     }
 

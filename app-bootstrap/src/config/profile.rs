@@ -3,10 +3,12 @@
 //! Invariant: every value here passed its check; there is no default that a profile did not state.
 
 use super::cards::Tuple;
+use super::registry::Promotion;
 use super::secret::SecretReference;
 use application_core::contract::ContractKey;
 use application_core::ports::ReapRequest;
 use domain_core::capacity::BacklogQuota;
+use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{
     DestinationBindingRevision, LogicalDestinationId, TransactionResourceId,
 };
@@ -49,8 +51,14 @@ pub enum ExpectedState {
 pub struct ActiveProfile {
     /// The file it came from.
     pub file: PathBuf,
+    /// Where it runs.
+    pub environment: Environment,
     /// The exact tuple.
     pub tuple: Tuple,
+    /// What it may say of itself.
+    pub promotion: Promotion,
+    /// One digest over every setting but secrets, addresses and paths.
+    pub settings_digest: Sha256Digest,
     /// Contract manifests, by path.
     pub manifests: Vec<PathBuf>,
     /// The lock that pins them.

@@ -12,4 +12,5 @@ mod kill;
 mod local_kafka;
 mod readme;
 mod resource;
+mod start_codes;
 mod support;

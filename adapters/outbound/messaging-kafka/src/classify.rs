@@ -66,6 +66,14 @@ pub(crate) fn class_of(code: Code) -> FailureClass {
     meaning(code).0
 }
 
+/// The class, if the code names a fault that somebody must repair before anything can be sent.
+pub(crate) fn provider_fault(code: Code) -> Option<FailureClass> {
+    match meaning(code) {
+        (class, Fault::Provider) => Some(class),
+        (_, Fault::Record | Fault::Passing) => None,
+    }
+}
+
 /// The allow-list. The client's own NOT_PERSISTED is not enough: it is also said of errors after
 /// which a broker may well hold the record.
 ///

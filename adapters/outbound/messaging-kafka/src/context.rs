@@ -6,7 +6,7 @@
 
 use crate::PROVIDER_ID;
 use crate::admission::AdmissionGate;
-use crate::classify::{MessageStatus, Phase, classify};
+use crate::classify::{MessageStatus, Phase, classify, provider_fault};
 use crate::ffi::message_status;
 use crate::pending::{AttemptNote, PendingRecord};
 use crate::settings::ClusterAlias;
@@ -252,12 +252,13 @@ impl ClientContext for DeliveryContext {
         };
         let code = cause(code, reason);
         tracing::debug!(generation = %self.generation, ?code, "kafka client error");
-        match code {
-            Code::AllBrokersDown => self.update(|standing| standing.broker_away = true),
-            Code::Fatal => self.stop(FailureClass::ProviderFatal),
-            Code::Authentication => self.stop(FailureClass::AuthenticationFailed),
-            Code::SSL => self.stop(FailureClass::TlsFailed),
-            _ => {}
+        match provider_fault(code) {
+            // Of a client that gave itself up the code behind that is reported.
+            Some(class) => self.stop(class),
+            None if code == Code::AllBrokersDown => {
+                self.update(|standing| standing.broker_away = true);
+            }
+            None => {}
         }
     }
 }

@@ -67,7 +67,10 @@ fn settings(bootstrap: String) -> ProducerSettings {
 
 impl Mocked {
     fn new() -> Self {
-        let cluster = MockCluster::new(1).expect("mock cluster");
+        Self::on(MockCluster::new(1).expect("mock cluster"))
+    }
+
+    fn on(cluster: MockCluster<'static, DefaultProducerContext>) -> Self {
         cluster.create_topic("mock", 1, 1).expect("topic");
         let destination = KafkaDestination {
             destination: LogicalDestinationId::parse("portfolio-domain-events").unwrap(),
@@ -147,6 +150,26 @@ async fn the_running_client_uses_every_value_it_was_given() {
     let different = other.assert_effective(client.client()).unwrap_err();
     assert_eq!(different.name, "acks");
     drop(client);
+    mocked.generation.close().await;
+}
+
+/// Without the right to be a producer at all the client gives itself up and purges what it was
+/// given: that is no fault of the records.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_gave_itself_up_stops_the_provider_and_costs_no_attempt() {
+    let cluster = MockCluster::new(1).expect("mock cluster");
+    let error = Raw::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    cluster.request_errors(RDKafkaApiKey::InitProducerId, &[error; 20]);
+    let mocked = Mocked::on(cluster);
+    let outcome = mocked.publish().await;
+    assert_eq!(outcome.disposition(), RetryDisposition::StopProvider);
+    let stopped = mocked.generation.standing().borrow().stopped;
+    assert_eq!(stopped, Some(FailureClass::Unauthorized));
+    // A refusal to take a record over says only that the client is dead.
+    let behind = |class| mocked.generation.class_behind(class);
+    let unauthorized = FailureClass::Unauthorized;
+    assert_eq!(behind(FailureClass::ProviderFatal), unauthorized);
+    assert_eq!(behind(FailureClass::TlsFailed), FailureClass::TlsFailed);
     mocked.generation.close().await;
 }
 

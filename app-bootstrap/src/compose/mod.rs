@@ -10,6 +10,7 @@ mod embedded;
 mod epoch;
 mod error;
 mod kafka;
+mod producer_view;
 mod provider;
 mod resource;
 mod system;
@@ -18,7 +19,9 @@ pub use compiled::Compiled;
 pub use embedded::EmbeddedStore;
 pub use error::ComposeError;
 pub use kafka::KafkaStore;
+pub use producer_view::{ProducerStanding, ProducerView};
 pub use provider::Provider;
+pub(crate) use provider::topic_name;
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
 

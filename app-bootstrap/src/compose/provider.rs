@@ -4,8 +4,9 @@
 
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
+use super::producer_view::ProducerView;
 use super::security;
-use crate::config::{ActiveProfile, KafkaProfile};
+use crate::config::{ActiveProfile, KafkaProfile, TopicProfile};
 use crate::runtime::ProcessClock;
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
@@ -16,9 +17,9 @@ use domain_core::instant::DatabaseInstant;
 use outbound_journal::broker::{self, JournalPublisher, PublisherSettings};
 use outbound_journal::{Journal, Limits};
 use outbound_messaging_kafka::{
-    ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher,
-    ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile, TopicAllowList,
-    TopicName,
+    ClusterAlias, DestinationError, KafkaDestination, KafkaDestinations, KafkaProducer,
+    KafkaPublisher, ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile,
+    TopicAllowList, TopicName,
 };
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub enum Provider {
         journal: Arc<Journal>,
         /// Its publisher.
         publisher: Arc<JournalPublisher>,
+        /// The one generation of this process.
+        generation: ProducerGeneration,
     },
     /// A Kafka cluster.
     Kafka {
@@ -114,6 +117,21 @@ impl Provider {
         }
     }
 
+    /// How the producer stands, to be asked at any time.
+    pub fn view(&self) -> ProducerView {
+        match self {
+            Self::Journal {
+                journal,
+                generation,
+                ..
+            } => ProducerView::Journal {
+                journal: Arc::downgrade(journal),
+                generation: generation.clone(),
+            },
+            Self::Kafka { producer, .. } => ProducerView::Kafka(producer.readiness()),
+        }
+    }
+
     /// The journal, where the tuple has one.
     pub fn journal(&self) -> Option<&Arc<Journal>> {
         match self {
@@ -125,7 +143,9 @@ impl Provider {
     /// Admits nothing any more, drains within its bound, and closes.
     pub async fn close(self) {
         match self {
-            Self::Journal { journal, publisher } => {
+            Self::Journal {
+                journal, publisher, ..
+            } => {
                 publisher.stop_admission();
                 journal.close();
             }
@@ -177,11 +197,12 @@ impl WallClockPort for WallClock {
 
 fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, ComposeError> {
     let journal = Arc::new(broker::open(path, Limits::default()).map_err(provider_error)?);
+    let generation = new_generation();
     let permits = usize::try_from(profile.outbox.maximum_admitted_records).unwrap_or(usize::MAX);
     let publisher = JournalPublisher::new(
         Arc::clone(&journal),
         PublisherSettings {
-            generation: new_generation(),
+            generation: generation.clone(),
             permits: NonZeroUsize::new(permits).unwrap_or(NonZeroUsize::MIN),
             admission_wait: profile.outbox.admission_timeout,
             late_capacity: NonZeroUsize::new(LATE_CAPACITY as usize).unwrap_or(NonZeroUsize::MIN),
@@ -192,6 +213,7 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
     Ok(Provider::Journal {
         journal,
         publisher: Arc::new(publisher),
+        generation,
     })
 }
 
@@ -223,6 +245,16 @@ async fn open_kafka(configuration: ProducerConfiguration) -> Result<Provider, Co
     })
 }
 
+/// A topic's name, shown by an alias where the profile says so.
+pub(crate) fn topic_name(topic: &TopicProfile) -> Result<TopicName, DestinationError> {
+    let name = TopicName::parse(&topic.name)?;
+    Ok(if topic.sensitive {
+        name.sensitive()
+    } else {
+        name
+    })
+}
+
 /// The client's settings. What no profile decides yet is fixed here.
 pub(super) fn kafka_configuration(
     profile: &ActiveProfile,
@@ -243,7 +275,7 @@ pub(super) fn kafka_configuration(
         destinations.push(KafkaDestination {
             destination: binding.destination.clone(),
             binding_revision: binding.revision.clone(),
-            topic: TopicName::parse(&topic.name).map_err(|error| refuse(error.into()))?,
+            topic: topic_name(topic).map_err(|error| refuse(error.into()))?,
             expected_partitions: topic.expected_partitions,
             minimum_replication_factor: topic.minimum_replication_factor,
             minimum_in_sync_replicas: topic.minimum_in_sync_replicas,

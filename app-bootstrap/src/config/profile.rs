@@ -71,6 +71,8 @@ pub struct ActiveProfile {
     pub store: StoreProfile,
     /// The broker.
     pub provider: ProviderProfile,
+    /// Where a running process serves its descriptor.
+    pub descriptor_socket: PathBuf,
     /// Where destinations lead.
     pub destinations: Vec<DestinationProfile>,
 }
@@ -238,10 +240,12 @@ pub struct DestinationProfile {
 }
 
 /// A topic and what it must be like.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TopicProfile {
     /// Its name.
     pub name: String,
+    /// Whether the name is shown by an alias.
+    pub sensitive: bool,
     /// Partitions it must have.
     pub expected_partitions: u32,
     /// Replicas it must have at least.
@@ -250,4 +254,18 @@ pub struct TopicProfile {
     pub minimum_in_sync_replicas: u32,
     /// Its `max.message.bytes`.
     pub maximum_bytes: u32,
+}
+
+impl std::fmt::Debug for TopicProfile {
+    /// Without the name of a sensitive topic.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = if self.sensitive {
+            "(sensitive)"
+        } else {
+            &self.name
+        };
+        f.debug_struct("TopicProfile")
+            .field("name", &name)
+            .finish_non_exhaustive()
+    }
 }

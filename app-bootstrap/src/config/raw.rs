@@ -32,6 +32,8 @@ pub(super) struct RawMessaging {
     pub(super) expected_state: String,
     /// Development only: a file that the local services write.
     pub(super) endpoints_file: Option<PathBuf>,
+    /// Where a running process serves its descriptor.
+    pub(super) descriptor_socket: Option<PathBuf>,
     pub(super) contracts: Option<RawContracts>,
     pub(super) publication: Option<RawPublication>,
     pub(super) outbox: Option<RawOutbox>,
@@ -194,6 +196,9 @@ pub(super) struct RawKafkaProducer {
 pub(super) struct RawDestination {
     pub(super) binding_revision: String,
     pub(super) topic: Option<String>,
+    /// Whether the topic's name is shown by an alias.
+    #[serde(default)]
+    pub(super) sensitive: bool,
     pub(super) expected_partitions: Option<i64>,
     pub(super) minimum_replication_factor: Option<i64>,
     pub(super) minimum_in_sync_replicas: Option<i64>,

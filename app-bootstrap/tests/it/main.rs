@@ -5,6 +5,7 @@
 
 mod config;
 mod contracts;
+mod describe;
 mod disabled;
 mod embedded;
 #[cfg(feature = "failpoints")]

@@ -45,10 +45,6 @@ pub(crate) fn demo_json(arguments: &[&str]) -> (Value, Output) {
 }
 
 /// A child that does not outlive its test, however the test ends.
-#[cfg_attr(
-    not(feature = "failpoints"),
-    expect(dead_code, reason = "only the kill tests start a server")
-)]
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {

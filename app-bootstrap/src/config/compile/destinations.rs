@@ -123,6 +123,10 @@ fn topic(
         ("topic-maximum-bytes", raw.topic_maximum_bytes, 104_857_600),
     ];
     if tuple == Tuple::Embedded {
+        if raw.sensitive {
+            let rule = "is about the topic's name, and the journal has no topics";
+            return Err(at.unused(&sub("sensitive"), rule));
+        }
         let mut given = numbers.iter().filter(|(_, value, _)| value.is_some());
         let name = given.next().map(|(name, _, _)| *name);
         return match raw.topic.as_ref().map(|_| "topic").or(name) {
@@ -145,6 +149,7 @@ fn topic(
     });
     Ok(Some(TopicProfile {
         name,
+        sensitive: raw.sensitive,
         expected_partitions: partitions?,
         minimum_replication_factor: replicas?,
         minimum_in_sync_replicas: in_sync?,

@@ -7,6 +7,7 @@ mod destinations;
 mod origin;
 mod outbox;
 mod provider;
+mod socket;
 mod store;
 mod tuple;
 mod upkeep;
@@ -71,6 +72,7 @@ fn disabled(at: &Origin<'_>, messaging: &RawMessaging) -> Result<(), ConfigError
         ("journal", messaging.journal.is_some()),
         ("kafka", messaging.kafka.is_some()),
         ("endpoints-file", messaging.endpoints_file.is_some()),
+        ("descriptor-socket", messaging.descriptor_socket.is_some()),
         ("destinations", !messaging.destinations.is_empty()),
     ];
     match active_parts.into_iter().find(|(_, present)| *present) {
@@ -114,6 +116,7 @@ fn active(
         let rule = "is empty while expected-state is ACTIVE";
         return Err(at.refuse_as(StartCode::ContractsEmpty, "contracts.manifests", rule));
     }
+    let descriptor_socket = socket::compile(at, messaging.descriptor_socket.as_deref())?;
     let endpoints = messaging
         .endpoints_file
         .map(|path| read_endpoints(&at.path(&path)))
@@ -160,6 +163,7 @@ fn active(
             endpoints.map(|endpoints| endpoints.database.url),
         )?,
         provider,
+        descriptor_socket,
         destinations,
     })
 }

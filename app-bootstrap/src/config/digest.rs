@@ -8,7 +8,7 @@ use domain_core::hashing::{CanonicalHasher, Sha256Digest};
 use std::collections::BTreeMap;
 
 /// Keys whose values are places: they differ between machines that run the same settings.
-pub(super) const PLACES: [&str; 8] = [
+pub(super) const PLACES: [&str; 11] = [
     "endpoints-file",
     "manifests",
     "lock-file",
@@ -17,6 +17,9 @@ pub(super) const PLACES: [&str; 8] = [
     "bootstrap-servers",
     "descriptor-socket",
     "transaction-resource-id",
+    "username",
+    "password",
+    "ca",
 ];
 
 /// Digests the settings of a profile's text. Key order, layout and comments do not matter.

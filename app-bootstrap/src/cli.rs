@@ -3,6 +3,7 @@
 //! Invariant: exit code 0 means done and accounted for, 1 a failure, 2 a wrong call.
 
 use app_bootstrap::config::{self, ExpectedState, Profile};
+use app_bootstrap::describe::{CompiledDescriptor, as_text, running_descriptor};
 use app_bootstrap::runtime::LogLines;
 use app_bootstrap::{compose, contracts_lock, serve};
 use clap::{Args, Parser, Subcommand};
@@ -35,6 +36,8 @@ enum Command {
     /// Commit the sample's business data, publish its events, consume them, and account for each
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
+    /// Show what the profile compiles to and how the process that serves it stands
+    Describe(DescribeArgs),
     /// Check configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -62,6 +65,19 @@ struct DemoArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct DescribeArgs {
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// Show the compiled part alone, without asking a running process
+    #[arg(long)]
+    offline: bool,
+    /// The folder that `serve` was given
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,6 +148,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             };
             return Ok(app_bootstrap::demo::run(load()?, options).await?);
         }
+        Command::Describe(args) => describe(load()?, &args).await?,
         Command::Config(ConfigCommand::Check) => config_check(&load()?)?,
         Command::Contracts(ContractsCommand::Lock(files)) => {
             let added = contracts_lock::extend(&files.manifests, &files.lock)?;
@@ -157,8 +174,39 @@ fn config_check(profile: &Profile) -> anyhow::Result<()> {
             }
             let revision = compiled.catalog_revision().to_hex();
             say(&format!("  contract catalog {revision}"))?;
-            say("this tuple is not promoted: development only")?;
+            let promotion = active.promotion.as_str();
+            say(&format!("  tuple {} is {promotion}", active.tuple.id()))?;
         }
+    }
+    Ok(())
+}
+
+async fn describe(profile: Profile, args: &DescribeArgs) -> anyhow::Result<()> {
+    let document = match profile.state {
+        ExpectedState::Disabled => serde_json::json!({ "expectedState": "DISABLED" }),
+        ExpectedState::Active(active) => {
+            let active = serve::in_folder(*active, args.data_dir.as_deref())?;
+            if args.offline {
+                let compiled = compose::contracts::compile(&active)?;
+                serde_json::to_value(CompiledDescriptor::of(&compiled)?)?
+            } else {
+                let read = running_descriptor(&active.descriptor_socket).await?;
+                let document: serde_json::Value = serde_json::from_str(&read)?;
+                if document["settingsDigest"] != active.settings_digest.to_hex() {
+                    let file = profile.file.display();
+                    writeln!(
+                        std::io::stderr(),
+                        "countersign: the running process has other settings than {file} now"
+                    )?;
+                }
+                document
+            }
+        }
+    };
+    if args.json {
+        say(&document.to_string())?;
+    } else {
+        write!(std::io::stdout(), "{}", as_text(&document))?;
     }
     Ok(())
 }

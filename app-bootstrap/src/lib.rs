@@ -8,6 +8,7 @@ pub mod config;
 pub mod contracts_lock;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod describe;
 pub mod failpoints;
 pub mod runtime;
 pub mod serve;

@@ -1,13 +1,20 @@
 //! `countersign serve`: the relay of one profile, until it is told to stop.
 //!
 //! Invariant: stopping follows requirement 004 §17.9: claim no more, let attempts end, close the
-//! producer, journal what came late, then close the store.
+//! producer, journal what came late, then close the store. From before the store opens until the
+//! very end the process tells on its local socket how it stands.
 
 use crate::compose::{
     ComposeError, Milestone, Milestones, Provider, RelaySystem, Store, contracts,
 };
-use crate::config::{ActiveProfile, ExpectedState, Profile, ProviderProfile, StoreProfile};
+use crate::config::registry::{Promotion, RegistryError};
+use crate::config::{
+    ActiveProfile, ExpectedState, Profile, ProviderProfile, StartCode, StoreProfile,
+};
+use crate::describe::{CompiledDescriptor, RuntimeStatus, serve_locally, watch_epoch};
+use crate::runtime::StopSwitch;
 use application_core::ports::OutboxMessagePublishPort;
+use inbound_operator_http::{LocalServer, SocketError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +29,15 @@ pub enum ServeError {
     /// The profile could not be composed.
     #[error("the profile could not be started")]
     Compose(#[from] ComposeError),
+    /// The descriptor's socket cannot be made.
+    #[error(
+        "the descriptor's socket cannot be made [{}]",
+        StartCode::DescriptorSocket
+    )]
+    Socket(#[source] SocketError),
+    /// The registry is broken; only a defect of the build.
+    #[error("the registry cannot be used [{}]", StartCode::RegistryInvalid)]
+    Registry(#[from] RegistryError),
     /// Signals cannot be received.
     #[error("termination signals cannot be received")]
     Signals(#[source] std::io::Error),
@@ -71,35 +87,58 @@ pub struct Serving {
     provider: Provider,
     store: Store,
     milestones: Milestones,
+    status: Arc<RuntimeStatus>,
+    stop_epochs: StopSwitch,
+    epochs: tokio::task::JoinHandle<()>,
+    /// Held to the end, whichever way it ends.
+    _local: Option<LocalServer>,
 }
 
 impl Serving {
-    /// Everything static and every secret of the producer first, then the store, the producer, and last
-    /// the relay (requirement 004
-    /// §17.10). `wrap` may put something around the publisher.
+    /// Everything static and every secret of the producer first, then the descriptor's socket, the
+    /// store, the producer, and last the relay (requirement 004 §17.10). `wrap` may put something
+    /// around the publisher.
     ///
     /// # Errors
-    /// [`ComposeError`].
+    /// [`ServeError`].
     pub async fn start(
         active: &ActiveProfile,
         wrap: impl FnOnce(Arc<dyn OutboxMessagePublishPort>) -> Arc<dyn OutboxMessagePublishPort>,
-    ) -> Result<Self, ComposeError> {
+    ) -> Result<Self, ServeError> {
         let compiled = contracts::compile(active)?;
+        let status = Arc::new(RuntimeStatus::new(
+            active.promotion == Promotion::QualificationOnly,
+        ));
+        let descriptor = CompiledDescriptor::of(&compiled)?;
         let provider = Provider::prepare(&compiled)?;
+        let local = serve_locally(&compiled, descriptor, &status).map_err(ServeError::Socket)?;
         let store = Store::open(&compiled).await?;
+        status.store_opened(store.resource_id().clone());
+        status.epoch_is(store.authority().active_epoch().await.ok().flatten());
         let provider = provider.open().await?;
+        status.producer_opened(provider.view());
         let system = RelaySystem::start(&compiled, store.relay_ports(), &provider, wrap);
         tracing::info!(
             producer = active.tuple.card("publication.producer-profile"),
             catalog = %compiled.catalog_revision().to_hex(),
             producer_memory_bytes = compiled.producer_memory().map(|bound| bound.total()),
-            "relay started; this tuple is not promoted"
+            tuple = active.tuple.id(),
+            promotion = active.promotion.as_str(),
+            "relay started"
         );
+        status.started(system.readiness().clone());
+        let (stop_epochs, epoch_signal) = StopSwitch::new();
+        let authority = Arc::clone(store.authority());
+        let epochs = tokio::spawn(watch_epoch(authority, Arc::clone(&status), epoch_signal));
         Ok(Self {
             system,
             provider,
             store,
             milestones: compiled.milestones,
+            status,
+            stop_epochs,
+            epochs,
+            _local: local,
         })
     }
 
@@ -121,7 +160,14 @@ impl Serving {
             provider,
             store,
             milestones,
+            status,
+            stop_epochs,
+            epochs,
+            _local,
         } = self;
+        status.stopping();
+        stop_epochs.stop();
+        epochs.abort();
         if !system.stop_claiming().await {
             tracing::warn!(
                 "an attempt did not end in time; its claim stands until the lease lapses"
@@ -155,6 +201,7 @@ pub fn in_folder(
         (StoreProfile::Sqlite { path }, ProviderProfile::Journal(journal)) => {
             *path = folder.join("countersign.db");
             journal.path = folder.join("events.journal");
+            active.descriptor_socket = folder.join("run/countersign.sock");
             Ok(active)
         }
         _ => Err(ServeError::DataDir),

@@ -9,7 +9,7 @@ use super::error::ComposeError;
 use super::provider::kafka_configuration;
 use crate::config::{ActiveProfile, KafkaProfile, ProviderProfile};
 use application_core::contract::{
-    BindingSet, DestinationBinding, IntegrationEventContractContribution,
+    BindingSet, ContractCatalog, DestinationBinding, IntegrationEventContractContribution,
 };
 use outbound_contract_json::{
     ContractCompiler, ContractOverride, ContractsLock, Deployment, ProviderBounds, load_manifest,
@@ -56,6 +56,7 @@ pub fn compile_with(
         .manifests(manifests)
         .compile()
         .map_err(ComposeError::Contracts)?;
+    horizons_fit(profile, catalog.catalog())?;
     read_lock(profile)?
         .check(catalog.catalog())
         .map_err(|source| ComposeError::Lock {
@@ -94,6 +95,20 @@ pub fn compile_with(
         }
     };
     Ok(Compiled::new(profile.clone(), Arc::new(bound), producer))
+}
+
+/// Automatic publication ends before the contract's own bound on sending the same event again.
+fn horizons_fit(profile: &ActiveProfile, catalog: &ContractCatalog) -> Result<(), ComposeError> {
+    let age = profile.outbox.maximum_automatic_publication_age;
+    match catalog.iter().find(|one| one.requeue_horizon < age) {
+        None => Ok(()),
+        Some(short) => Err(ComposeError::Horizon {
+            file: profile.file.clone(),
+            contract: short.key(),
+            horizon: short.requeue_horizon,
+            age,
+        }),
+    }
 }
 
 /// A permit stands for a record of the largest compiled size, so all of them fit into the client's

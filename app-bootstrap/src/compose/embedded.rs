@@ -4,10 +4,12 @@
 //! for its identity before anything else.
 
 use super::compiled::Compiled;
+use super::epoch;
 use super::error::ComposeError;
 use super::resource::agree;
 use super::system::RelayPorts;
-use application_core::ports::AppendPolicy;
+use application_core::ports::{AppendPolicy, PublicationAuthorityPort};
+use domain_core::identity::TransactionResourceId;
 use outbound_persistence_sqlite::{
     SqliteInbox, SqliteOutbox, SqliteStore, SqliteStoreOptions, SqliteTransactions,
 };
@@ -17,6 +19,10 @@ use std::sync::Arc;
 /// An open SQLite store and the ports on it.
 pub struct EmbeddedStore {
     pub(super) store: SqliteStore,
+    /// The store's own id, on which business, append and relay agree.
+    pub resource_id: TransactionResourceId,
+    /// Who may write and who may publish.
+    pub authority: Arc<dyn PublicationAuthorityPort>,
     /// The relay's side.
     pub relay: RelayPorts,
     /// The business side's write transactions.
@@ -43,15 +49,19 @@ impl EmbeddedStore {
         let outbox = store.outbox(policy);
         let transactions = store.transactions();
         let deliveries = store.deliveries();
-        agree(
+        let resource_id = agree(
             &transactions,
             &[("append", &outbox), ("relay", &deliveries)],
             compiled.profile.outbox.transaction_resource_id.as_ref(),
         )
         .await
         .map_err(ComposeError::Resource)?;
+        let authority: Arc<dyn PublicationAuthorityPort> = Arc::new(store.control());
+        epoch::polled(authority.as_ref()).await?;
         let deliveries = Arc::new(deliveries);
         Ok(Self {
+            resource_id,
+            authority,
             relay: RelayPorts {
                 deliveries: deliveries.clone(),
                 observations: deliveries,

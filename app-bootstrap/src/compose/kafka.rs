@@ -3,11 +3,13 @@
 //! Invariant: the URL is resolved here, given to the store, and kept nowhere else.
 
 use super::compiled::Compiled;
+use super::epoch;
 use super::error::ComposeError;
 use super::resource::agree;
 use super::system::RelayPorts;
 use crate::config::SecretReference;
-use application_core::ports::AppendPolicy;
+use application_core::ports::{AppendPolicy, PublicationAuthorityPort};
+use domain_core::identity::TransactionResourceId;
 use outbound_persistence_postgres::{
     PoolSettings, PostgresInbox, PostgresOutbox, PostgresStore, PostgresTransactions,
 };
@@ -18,6 +20,10 @@ use std::time::Duration;
 /// An open PostgreSQL store and the ports on it.
 pub struct KafkaStore {
     pub(super) store: PostgresStore,
+    /// The store's own id, on which business, append and relay agree.
+    pub resource_id: TransactionResourceId,
+    /// Who may write and who may publish.
+    pub authority: Arc<dyn PublicationAuthorityPort>,
     /// The relay's side.
     pub relay: RelayPorts,
     /// The business side's write transactions.
@@ -60,15 +66,19 @@ impl KafkaStore {
         let named = outbox.transaction_resource_id.as_ref();
         let (transactions, outbox) = (store.transactions(), store.outbox(policy));
         let deliveries = store.deliveries();
-        agree(
+        let resource_id = agree(
             &transactions,
             &[("append", &outbox), ("relay", &deliveries)],
             named,
         )
         .await
         .map_err(ComposeError::Resource)?;
+        let authority: Arc<dyn PublicationAuthorityPort> = Arc::new(store.authority());
+        epoch::polled(authority.as_ref()).await?;
         let deliveries = Arc::new(deliveries);
         Ok(Self {
+            resource_id,
+            authority,
             relay: RelayPorts {
                 deliveries: deliveries.clone(),
                 observations: deliveries,

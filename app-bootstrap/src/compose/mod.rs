@@ -7,9 +7,11 @@
 mod compiled;
 pub mod contracts;
 mod embedded;
+mod epoch;
 mod error;
 mod kafka;
 mod milestones;
+mod producer_view;
 mod provider;
 mod resource;
 mod rotation;
@@ -21,11 +23,16 @@ pub use embedded::EmbeddedStore;
 pub use error::ComposeError;
 pub use kafka::KafkaStore;
 pub use milestones::{Milestone, Milestones};
+pub use producer_view::{ProducerStanding, ProducerView};
+pub(crate) use provider::topic_name;
 pub use provider::{PreparedProvider, Provider};
 pub use resource::{ResourceMismatch, agree};
 pub use system::{RelayPorts, RelaySystem};
 
 use crate::config::StoreProfile;
+use application_core::ports::PublicationAuthorityPort;
+use domain_core::identity::TransactionResourceId;
+use std::sync::Arc;
 
 /// The store of either tuple, open.
 pub enum Store {
@@ -61,6 +68,22 @@ impl Store {
         match self {
             Self::Embedded(store) => &store.relay,
             Self::Kafka(store) => &store.relay,
+        }
+    }
+
+    /// The store's own id, on which business, append and relay agree.
+    pub fn resource_id(&self) -> &TransactionResourceId {
+        match self {
+            Self::Embedded(store) => &store.resource_id,
+            Self::Kafka(store) => &store.resource_id,
+        }
+    }
+
+    /// Who may write and who may publish.
+    pub fn authority(&self) -> &Arc<dyn PublicationAuthorityPort> {
+        match self {
+            Self::Embedded(store) => &store.authority,
+            Self::Kafka(store) => &store.authority,
         }
     }
 

@@ -5,8 +5,9 @@
 use super::compiled::{Compiled, CompiledProducer};
 use super::error::ComposeError;
 use super::milestones::{Milestone, Milestones};
+use super::producer_view::ProducerView;
 use super::security;
-use crate::config::{ActiveProfile, KafkaProfile};
+use crate::config::{ActiveProfile, KafkaProfile, TopicProfile};
 use crate::runtime::{LogReporter, ProcessClock};
 use application_core::ports::{
     LatePublicationObservationSource, OutboxMessagePublishPort, PublicationAdmissionPort,
@@ -19,9 +20,9 @@ use domain_core::publication::FailureClass;
 use outbound_journal::broker::{self, JournalPublisher, PublisherSettings};
 use outbound_journal::{Journal, Limits};
 use outbound_messaging_kafka::{
-    ClusterAlias, KafkaDestination, KafkaDestinations, KafkaProducer, KafkaPublisher,
-    MaterialSource, ProducerConfiguration, ProducerHost, ProducerSettings, SecurityProfile,
-    TopicAllowList, TopicName,
+    ClusterAlias, DestinationError, KafkaDestination, KafkaDestinations, KafkaProducer,
+    KafkaPublisher, MaterialSource, ProducerConfiguration, ProducerHost, ProducerSettings,
+    SecurityProfile, TopicAllowList, TopicName,
 };
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -45,6 +46,8 @@ pub enum Provider {
         journal: Arc<Journal>,
         /// Its publisher.
         publisher: Arc<JournalPublisher>,
+        /// The one generation of this process.
+        generation: ProducerGeneration,
     },
     /// A Kafka cluster.
     Kafka {
@@ -176,6 +179,21 @@ impl Provider {
         }
     }
 
+    /// How the producer stands, to be asked at any time.
+    pub fn view(&self) -> ProducerView {
+        match self {
+            Self::Journal {
+                journal,
+                generation,
+                ..
+            } => ProducerView::Journal {
+                journal: Arc::downgrade(journal),
+                generation: generation.clone(),
+            },
+            Self::Kafka { producer, .. } => ProducerView::Kafka(producer.readiness()),
+        }
+    }
+
     /// The journal, where the tuple has one.
     pub fn journal(&self) -> Option<&Arc<Journal>> {
         match self {
@@ -187,7 +205,9 @@ impl Provider {
     /// Admits nothing any more, drains within its bound, and closes.
     pub async fn close(self) {
         match self {
-            Self::Journal { journal, publisher } => {
+            Self::Journal {
+                journal, publisher, ..
+            } => {
                 publisher.stop_admission();
                 journal.close();
             }
@@ -239,11 +259,12 @@ impl WallClockPort for WallClock {
 
 fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, ComposeError> {
     let journal = Arc::new(broker::open(path, Limits::default()).map_err(provider_error)?);
+    let generation = new_generation();
     let permits = usize::try_from(profile.outbox.maximum_admitted_records).unwrap_or(usize::MAX);
     let publisher = JournalPublisher::new(
         Arc::clone(&journal),
         PublisherSettings {
-            generation: new_generation(),
+            generation: generation.clone(),
             permits: NonZeroUsize::new(permits).unwrap_or(NonZeroUsize::MIN),
             admission_wait: profile.outbox.admission_timeout,
             late_capacity: NonZeroUsize::new(LATE_CAPACITY as usize).unwrap_or(NonZeroUsize::MIN),
@@ -254,6 +275,7 @@ fn open_journal(profile: &ActiveProfile, path: &Path) -> Result<Provider, Compos
     Ok(Provider::Journal {
         journal,
         publisher: Arc::new(publisher),
+        generation,
     })
 }
 
@@ -302,6 +324,16 @@ async fn open_kafka(
     })
 }
 
+/// A topic's name, shown by an alias where the profile says so.
+pub(crate) fn topic_name(topic: &TopicProfile) -> Result<TopicName, DestinationError> {
+    let name = TopicName::parse(&topic.name)?;
+    Ok(if topic.sensitive {
+        name.sensitive()
+    } else {
+        name
+    })
+}
+
 /// The client's settings. What no profile decides yet is fixed here.
 pub(super) fn kafka_configuration(
     profile: &ActiveProfile,
@@ -322,7 +354,7 @@ pub(super) fn kafka_configuration(
         destinations.push(KafkaDestination {
             destination: binding.destination.clone(),
             binding_revision: binding.revision.clone(),
-            topic: TopicName::parse(&topic.name).map_err(|error| refuse(error.into()))?,
+            topic: topic_name(topic).map_err(|error| refuse(error.into()))?,
             expected_partitions: topic.expected_partitions,
             minimum_replication_factor: topic.minimum_replication_factor,
             minimum_in_sync_replicas: topic.minimum_in_sync_replicas,

@@ -129,6 +129,15 @@ impl Tuple {
     /// Every tuple.
     pub const ALL: [Self; 3] = [Self::Embedded, Self::LocalKafka, Self::LocalKafkaWindow];
 
+    /// Its row in `profile-compatibility.yaml`.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded-development.v1",
+            Self::LocalKafka => "local-kafka-development.v1",
+            Self::LocalKafkaWindow => "local-kafka-window-development.v1",
+        }
+    }
+
     /// Its cards.
     pub fn cards(self) -> &'static [Card] {
         match self {

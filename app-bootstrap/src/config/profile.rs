@@ -3,10 +3,12 @@
 //! Invariant: every value here passed its check; there is no default that a profile did not state.
 
 use super::cards::Tuple;
+use super::registry::Promotion;
 use super::secret::SecretReference;
 use application_core::contract::ContractKey;
 use application_core::ports::ReapRequest;
 use domain_core::capacity::BacklogQuota;
+use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{
     DestinationBindingRevision, LogicalDestinationId, TransactionResourceId,
 };
@@ -49,8 +51,14 @@ pub enum ExpectedState {
 pub struct ActiveProfile {
     /// The file it came from.
     pub file: PathBuf,
+    /// Where it runs.
+    pub environment: Environment,
     /// The exact tuple.
     pub tuple: Tuple,
+    /// What it may say of itself.
+    pub promotion: Promotion,
+    /// One digest over every setting but secrets, addresses and paths.
+    pub settings_digest: Sha256Digest,
     /// Contract manifests, by path.
     pub manifests: Vec<PathBuf>,
     /// The lock that pins them.
@@ -63,6 +71,8 @@ pub struct ActiveProfile {
     pub store: StoreProfile,
     /// The broker.
     pub provider: ProviderProfile,
+    /// Where a running process serves its descriptor.
+    pub descriptor_socket: PathBuf,
     /// Where destinations lead.
     pub destinations: Vec<DestinationProfile>,
 }
@@ -266,10 +276,12 @@ pub struct DestinationProfile {
 }
 
 /// A topic and what it must be like.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TopicProfile {
     /// Its name.
     pub name: String,
+    /// Whether the name is shown by an alias.
+    pub sensitive: bool,
     /// Partitions it must have.
     pub expected_partitions: u32,
     /// Replicas it must have at least.
@@ -278,4 +290,18 @@ pub struct TopicProfile {
     pub minimum_in_sync_replicas: u32,
     /// Its `max.message.bytes`.
     pub maximum_bytes: u32,
+}
+
+impl std::fmt::Debug for TopicProfile {
+    /// Without the name of a sensitive topic.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = if self.sensitive {
+            "(sensitive)"
+        } else {
+            &self.name
+        };
+        f.debug_struct("TopicProfile")
+            .field("name", &name)
+            .finish_non_exhaustive()
+    }
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: `deny_unknown_fields` everywhere; a field exists only if it does something.
 
-use super::ConfigError;
+use super::digest::settings_digest;
+use super::{ConfigError, StartCode};
+use domain_core::hashing::Sha256Digest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -30,6 +32,8 @@ pub(super) struct RawMessaging {
     pub(super) expected_state: String,
     /// Development only: a file that the local services write.
     pub(super) endpoints_file: Option<PathBuf>,
+    /// Where a running process serves its descriptor.
+    pub(super) descriptor_socket: Option<PathBuf>,
     pub(super) contracts: Option<RawContracts>,
     pub(super) publication: Option<RawPublication>,
     pub(super) outbox: Option<RawOutbox>,
@@ -202,6 +206,9 @@ pub(super) struct RawKafkaProducer {
 pub(super) struct RawDestination {
     pub(super) binding_revision: String,
     pub(super) topic: Option<String>,
+    /// Whether the topic's name is shown by an alias.
+    #[serde(default)]
+    pub(super) sensitive: bool,
     pub(super) expected_partitions: Option<i64>,
     pub(super) minimum_replication_factor: Option<i64>,
     pub(super) minimum_in_sync_replicas: Option<i64>,
@@ -234,18 +241,26 @@ pub(super) struct RawDatabaseEndpoint {
     pub(super) url: String,
 }
 
-/// Reads a profile.
-pub(super) fn read(path: &Path) -> Result<RawFile, ConfigError> {
-    read_toml(path, "write a profile, or name another with --profile")
+/// Reads a profile, and the digest of its settings.
+pub(super) fn read(path: &Path) -> Result<(RawFile, Sha256Digest), ConfigError> {
+    let (raw, text) = read_toml(path, "write a profile, or name another with --profile")?;
+    let digest = settings_digest(&text).map_err(|error| {
+        let line = line_of(&text, &error);
+        ConfigError::new(StartCode::Syntax, path, line, syntax_rule(&error))
+    })?;
+    Ok((raw, digest))
 }
 
 /// Reads the endpoints of local services.
 pub(super) fn read_endpoints(path: &Path) -> Result<RawEndpoints, ConfigError> {
-    read_toml(path, "start them with `cargo xtask services up`")
+    read_toml(path, "start them with `cargo xtask services up`").map(|(endpoints, _)| endpoints)
 }
 
-fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<T, ConfigError> {
-    let refuse = |rule: String| ConfigError::new(path, "(file)", rule);
+fn read_toml<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    hint: &str,
+) -> Result<(T, String), ConfigError> {
+    let refuse = |rule: String| ConfigError::new(StartCode::FileUnreadable, path, "(file)", rule);
     let unreadable =
         |error: std::io::Error| refuse(format!("cannot be read ({}); {hint}", error.kind()));
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
@@ -261,17 +276,37 @@ fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<
         )));
     }
     if text.trim().is_empty() {
-        return Err(refuse("is blank; a profile states everything".to_owned()));
+        return Err(ConfigError::new(
+            StartCode::Syntax,
+            path,
+            "(file)",
+            "is blank; a profile states everything",
+        ));
     }
-    let deserializer = toml::Deserializer::parse(&text)
-        .map_err(|error| ConfigError::new(path, line_of(&text, &error), syntax_rule(&error)))?;
-    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+    let deserializer = toml::Deserializer::parse(&text).map_err(|error| {
+        let line = line_of(&text, &error);
+        ConfigError::new(StartCode::Syntax, path, line, syntax_rule(&error))
+    })?;
+    let read = serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let key = match error.path().to_string() {
             dotted if dotted == "." => line_of(&text, error.inner()),
             dotted => format!("{dotted} ({})", line_of(&text, error.inner())),
         };
-        ConfigError::new(path, key, value_rule(error.inner()))
-    })
+        ConfigError::new(code_of(error.inner()), path, key, value_rule(error.inner()))
+    })?;
+    Ok((read, text))
+}
+
+/// Serde's own three refusals; it has no other way to tell them.
+fn code_of(error: &toml::de::Error) -> StartCode {
+    let message = error.message();
+    if message.starts_with("unknown field") {
+        StartCode::UnknownKey
+    } else if message.starts_with("missing field") {
+        StartCode::KeyMissing
+    } else {
+        StartCode::ValueInvalid
+    }
 }
 
 /// `line N`, from the error's byte span.

@@ -116,7 +116,8 @@ async fn above_the_age(
     let (unsent, tried) = settled_heads(&scene, &mut servers).await;
     assert!(unsent > 0, "the outage was above the age of nothing");
     blocked(&scene).await;
-    let requeued = requeue_until_recorded(&scene, &mut servers, written.committed.len()).await;
+    let committed = written.committed.len();
+    let requeued = requeue_until_recorded(&scene, &mut servers, committed, outage).await;
     let account = settled(&scene, servers, &written).await;
     assert_eq!(u64::try_from(account.requeued), Ok(requeued));
     let unsent_in_all = scene.count(UNSENT).await;
@@ -289,11 +290,18 @@ async fn blocked(scene: &Scene) {
     }
 }
 
-/// Requeues heads as they are exhausted, the next of a scope when it becomes its head.
-async fn requeue_until_recorded(scene: &Scene, servers: &mut [Server; 2], committed: usize) -> u64 {
+/// Requeues heads as they are exhausted, the next of a scope when it becomes its head. Each is an act
+/// of its own, so this may take several times as long as the outage.
+async fn requeue_until_recorded(
+    scene: &Scene,
+    servers: &mut [Server; 2],
+    committed: usize,
+    outage: Duration,
+) -> u64 {
+    let limit = DRAINED + 12 * outage;
     let committed = i64::try_from(committed).expect("a count");
     let mut requeued = 0;
-    eventually("everything is recorded", DRAINED, async || {
+    eventually("everything is recorded", limit, async || {
         servers.iter_mut().for_each(Server::must_run);
         requeued += scene.requeue_exhausted().await;
         (scene.count(RECORDED).await == committed).then_some(())

@@ -34,7 +34,8 @@ const HORIZON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const HISTORY: &str = "
     CREATE TABLE fault_history (
         number      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        event_id    text NOT NULL,
+        -- As the tables spell it, or no index would serve a comparison.
+        event_id    varchar(96) COLLATE \"C\" NOT NULL,
         generation  bigint NOT NULL,
         old_version bigint NOT NULL,
         new_version bigint NOT NULL,

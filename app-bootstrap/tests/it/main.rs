@@ -5,6 +5,7 @@
 
 mod config;
 mod contracts;
+mod describe;
 mod disabled;
 mod embedded;
 mod held;
@@ -15,4 +16,5 @@ mod order;
 mod readme;
 mod resource;
 mod rotation;
+mod start_codes;
 mod support;

@@ -4,6 +4,7 @@
 //! an event; a send resolves the revision stored with the event, so a changed binding never
 //! reroutes a backlog (requirement 004 §§13.4, 13.6).
 
+use domain_core::hashing::CanonicalHasher;
 use domain_core::identity::{DestinationBindingRevision, LogicalDestinationId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +33,13 @@ fn is_topic_character(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
-/// A topic: 1–249 bytes of `[A-Za-z0-9._-]`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicName(Arc<str>);
+/// A topic: 1–249 bytes of `[A-Za-z0-9._-]`. One that is sensitive shows an alias, in errors and
+/// logs too.
+#[derive(Clone)]
+pub struct TopicName {
+    name: Arc<str>,
+    alias: Option<Arc<str>>,
+}
 
 impl TopicName {
     /// Accepts a name that a broker accepts.
@@ -46,21 +51,70 @@ impl TopicName {
             && text.bytes().all(is_topic_character)
             && !matches!(text, "." | "..");
         if legal {
-            Ok(Self(text.into()))
+            Ok(Self {
+                name: text.into(),
+                alias: None,
+            })
         } else {
             Err(DestinationError::TopicName)
         }
     }
 
+    /// The same topic, shown by an alias: sixteen hexadecimal digits of a hash of its name.
+    #[must_use]
+    pub fn sensitive(self) -> Self {
+        let hash = CanonicalHasher::new("countersign.topic-alias.v1")
+            .part(self.name.as_bytes())
+            .finish()
+            .to_hex();
+        Self {
+            alias: Some(format!("topic-{}", &hash[..16]).into()),
+            ..self
+        }
+    }
+
     /// The exact name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+}
+
+/// Equal names are one topic, however it is shown.
+impl PartialEq for TopicName {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for TopicName {}
+
+impl PartialOrd for TopicName {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TopicName {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+impl std::hash::Hash for TopicName {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 
 impl std::fmt::Display for TopicName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.alias.as_deref().unwrap_or(&self.name))
+    }
+}
+
+impl std::fmt::Debug for TopicName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TopicName({self})")
     }
 }
 
@@ -268,6 +322,28 @@ mod tests {
 
     fn allowed() -> TopicAllowList {
         TopicAllowList::parse(["portfolio.*.v1", "exact"]).unwrap()
+    }
+
+    #[test]
+    fn a_sensitive_topic_is_the_same_topic_under_an_alias() {
+        let plain = TopicName::parse("portfolio.salaries.v1").unwrap();
+        let sensitive = plain.clone().sensitive();
+        assert_eq!(plain, sensitive);
+        assert_eq!(sensitive.as_str(), "portfolio.salaries.v1");
+        let error = DestinationError::NotAllowed(sensitive.clone());
+        for shown in [
+            sensitive.to_string(),
+            format!("{sensitive:?}"),
+            error.to_string(),
+            format!("{error:?}"),
+        ] {
+            assert!(
+                !shown.contains("salaries") && shown.contains("topic-"),
+                "{shown}"
+            );
+        }
+        let other = TopicName::parse("portfolio.other.v1").unwrap().sensitive();
+        assert_ne!(sensitive.to_string(), other.to_string());
     }
 
     #[test]

@@ -65,5 +65,10 @@ pub use security::{
 pub use settings::{ClusterAlias, ProducerConfiguration, ProducerSettings, SettingsError};
 pub use supervisor::{KafkaProducer, MaterialSource, ProducerHost, ProducerReadiness, StartError};
 
+/// The client library that is linked, as it names its own version.
+pub fn client_version() -> String {
+    rdkafka::util::get_rdkafka_version().1
+}
+
 /// The capability card that this crate implements (requirement 004 §10.4).
 pub const PROVIDER_ID: &str = "kafka-rdkafka-acknowledged-idempotent.v1";

@@ -3,6 +3,7 @@
 //! Invariant: a topic is a static value of the deployment; the embedded journal has none.
 
 use super::super::cards::Tuple;
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::profile::{DestinationProfile, TopicProfile};
 use super::super::raw::RawDestination;
@@ -16,7 +17,8 @@ pub(super) fn compile(
     raw: BTreeMap<String, RawDestination>,
 ) -> Result<Vec<DestinationProfile>, ConfigError> {
     if raw.is_empty() {
-        return Err(at.refuse("destinations", "is empty while expected-state is ACTIVE"));
+        let rule = "is empty while expected-state is ACTIVE";
+        return Err(at.refuse_as(StartCode::DestinationsEmpty, "destinations", rule));
     }
     let mut profiles = Vec::new();
     for (name, current) in raw {
@@ -32,7 +34,30 @@ pub(super) fn compile(
             profiles.push(binding(at, tuple, &key, &id, earlier, false)?);
         }
     }
-    Ok(profiles)
+    match shared_topic(&profiles) {
+        None => Ok(profiles),
+        Some((key, other)) => {
+            let rule = format!("is the topic of destination {other} too");
+            Err(at.refuse_as(StartCode::DuplicateId, &key, rule))
+        }
+    }
+}
+
+/// Two destinations that name one topic. Revisions of one destination may.
+fn shared_topic(profiles: &[DestinationProfile]) -> Option<(String, &LogicalDestinationId)> {
+    let topic = |profile: &DestinationProfile| profile.topic.as_ref().map(|one| one.name.clone());
+    profiles.iter().enumerate().find_map(|(index, one)| {
+        let shares = |other: &&DestinationProfile| {
+            other.destination != one.destination
+                && topic(other).is_some()
+                && topic(other) == topic(one)
+        };
+        let other = profiles[..index].iter().find(shares)?;
+        Some((
+            format!("destinations.{}.topic", one.destination),
+            &other.destination,
+        ))
+    })
 }
 
 fn binding(
@@ -64,7 +89,8 @@ fn binding(
         )?,
     };
     if profile.maximum_envelope_bytes >= profile.maximum_record_bytes {
-        return Err(at.refuse(
+        return Err(at.refuse_as(
+            StartCode::BytesExceedBound,
             &sub("maximum-envelope-bytes"),
             format!(
                 "is {}, which leaves no room for key and headers in maximum-record-bytes {}",
@@ -97,10 +123,14 @@ fn topic(
         ("topic-maximum-bytes", raw.topic_maximum_bytes, 104_857_600),
     ];
     if tuple == Tuple::Embedded {
+        if raw.sensitive {
+            let rule = "is about the topic's name, and the journal has no topics";
+            return Err(at.unused(&sub("sensitive"), rule));
+        }
         let mut given = numbers.iter().filter(|(_, value, _)| value.is_some());
         let name = given.next().map(|(name, _, _)| *name);
         return match raw.topic.as_ref().map(|_| "topic").or(name) {
-            Some(name) => Err(at.refuse(
+            Some(name) => Err(at.unused(
                 &sub(name),
                 "is not used by the journal, which has no topics",
             )),
@@ -111,13 +141,15 @@ fn topic(
     let name = raw
         .topic
         .clone()
-        .ok_or_else(|| at.refuse(&sub("topic"), required()))?;
+        .ok_or_else(|| at.refuse_as(StartCode::KeyMissing, &sub("topic"), required()))?;
     let [partitions, replicas, in_sync, bytes] = numbers.map(|(key, value, maximum)| {
-        let value = value.ok_or_else(|| at.refuse(&sub(key), required()))?;
+        let value =
+            value.ok_or_else(|| at.refuse_as(StartCode::KeyMissing, &sub(key), required()))?;
         at.count(&sub(key), value, 1, maximum)
     });
     Ok(Some(TopicProfile {
         name,
+        sensitive: raw.sensitive,
         expected_partitions: partitions?,
         minimum_replication_factor: replicas?,
         minimum_in_sync_replicas: in_sync?,

@@ -7,22 +7,31 @@ mod destinations;
 mod origin;
 mod outbox;
 mod provider;
+mod socket;
 mod store;
 mod tuple;
 mod upkeep;
 mod window;
 
 use super::cards::Tuple;
+use super::code::StartCode;
 use super::error::ConfigError;
 use super::profile::{ActiveProfile, ContractBounds, Environment, ExpectedState, Profile};
 use super::raw::{RawFile, RawMessaging, RawOverride, read_endpoints};
+use super::registry::Mode;
 use application_core::contract::ContractKey;
+use domain_core::hashing::Sha256Digest;
 use domain_core::identity::{ContractId, PayloadVersion};
 use origin::Origin;
 use std::path::Path;
 
 /// Compiles a raw profile.
-pub(super) fn compile(file: &Path, raw: RawFile) -> Result<Profile, ConfigError> {
+pub(super) fn compile(
+    file: &Path,
+    raw: RawFile,
+    mode: Mode,
+    settings: Sha256Digest,
+) -> Result<Profile, ConfigError> {
     let at = Origin { file };
     let messaging = raw.app.messaging;
     let environment = match messaging.environment.as_str() {
@@ -37,7 +46,14 @@ pub(super) fn compile(file: &Path, raw: RawFile) -> Result<Profile, ConfigError>
             disabled(&at, &messaging)?;
             ExpectedState::Disabled
         }
-        "ACTIVE" => ExpectedState::Active(Box::new(active(&at, environment, messaging)?)),
+        "ACTIVE" => {
+            let asked = Asked {
+                environment,
+                mode,
+                settings,
+            };
+            ExpectedState::Active(Box::new(active(&at, asked, messaging)?))
+        }
         _ => return Err(at.refuse("expected-state", "is `ACTIVE` or `DISABLED`")),
     };
     Ok(Profile {
@@ -56,22 +72,36 @@ fn disabled(at: &Origin<'_>, messaging: &RawMessaging) -> Result<(), ConfigError
         ("journal", messaging.journal.is_some()),
         ("kafka", messaging.kafka.is_some()),
         ("endpoints-file", messaging.endpoints_file.is_some()),
+        ("descriptor-socket", messaging.descriptor_socket.is_some()),
         ("destinations", !messaging.destinations.is_empty()),
     ];
     match active_parts.into_iter().find(|(_, present)| *present) {
-        Some((key, _)) => Err(at.refuse(key, "is not allowed while expected-state is DISABLED")),
+        Some((key, _)) => {
+            let rule = "is not allowed while expected-state is DISABLED";
+            Err(at.refuse_as(StartCode::DisabledNotEmpty, key, rule))
+        }
         None => Ok(()),
     }
 }
 
+/// What is asked for beside the file's own text.
+struct Asked {
+    environment: Environment,
+    mode: Mode,
+    settings: Sha256Digest,
+}
+
 fn active(
     at: &Origin<'_>,
-    environment: Environment,
+    asked: Asked,
     messaging: RawMessaging,
 ) -> Result<ActiveProfile, ConfigError> {
     let publication = at.required("publication", messaging.publication)?;
-    let outbox = at.required("outbox", messaging.outbox)?;
-    let store = at.required("store", messaging.store)?;
+    let outbox = messaging
+        .outbox
+        .ok_or_else(|| polling_needs(at, "outbox"))?;
+    let store = messaging.store.ok_or_else(|| polling_needs(at, "store"))?;
+    store::refuse_literals(at, &store)?;
     let tuple = tuple::select(
         at,
         &publication,
@@ -79,14 +109,14 @@ fn active(
         messaging.journal.as_ref(),
         messaging.kafka.as_ref(),
     )?;
-    provider::refuse_open_channel(at, environment, messaging.kafka.as_ref())?;
-    if environment == Environment::Production {
-        return Err(at.refuse(
-            "environment",
-            "is `production`, but no tuple of this build is release-eligible",
-        ));
-    }
+    provider::refuse_open_channel(at, asked.environment, messaging.kafka.as_ref())?;
+    let promotion = tuple::admit(at, asked.mode, asked.environment, tuple)?;
     let contracts = at.required("contracts", messaging.contracts)?;
+    if contracts.manifests.is_empty() {
+        let rule = "is empty while expected-state is ACTIVE";
+        return Err(at.refuse_as(StartCode::ContractsEmpty, "contracts.manifests", rule));
+    }
+    let descriptor_socket = socket::compile(at, messaging.descriptor_socket.as_deref())?;
     let endpoints = messaging
         .endpoints_file
         .map(|path| read_endpoints(&at.path(&path)))
@@ -94,7 +124,7 @@ fn active(
     let (provider, timing) = match tuple {
         Tuple::Embedded => {
             if endpoints.is_some() {
-                return Err(at.refuse("endpoints-file", "is not used by the embedded tuple"));
+                return Err(at.unused("endpoints-file", "is not used by the embedded tuple"));
             }
             provider::journal(at, at.required("journal", messaging.journal)?)?
         }
@@ -114,7 +144,10 @@ fn active(
         .collect::<Result<_, _>>()?;
     Ok(ActiveProfile {
         file: at.file.to_owned(),
+        environment: asked.environment,
         tuple,
+        promotion,
+        settings_digest: asked.settings,
         manifests: contracts
             .manifests
             .iter()
@@ -130,8 +163,15 @@ fn active(
             endpoints.map(|endpoints| endpoints.database.url),
         )?,
         provider,
+        descriptor_socket,
         destinations,
     })
+}
+
+/// Polling without the settings of its store, deliveries and claims.
+fn polling_needs(at: &Origin<'_>, section: &str) -> ConfigError {
+    let rule = "is required while expected-state is ACTIVE";
+    at.refuse_as(StartCode::ClaimSettingsMissing, section, rule)
 }
 
 fn contract_bounds(at: &Origin<'_>, raw: &RawOverride) -> Result<ContractBounds, ConfigError> {

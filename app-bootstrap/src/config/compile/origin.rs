@@ -2,6 +2,7 @@
 //!
 //! Invariant: every refusal of the compiler is made here, so each names file and key.
 
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::units;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,31 @@ pub(super) struct Origin<'f> {
 }
 
 impl Origin<'_> {
+    /// A value that breaks a rule of its own.
     pub(super) fn refuse(&self, key: &str, rule: impl Into<String>) -> ConfigError {
-        ConfigError::new(self.file, format!("app.messaging.{key}"), rule)
+        self.refuse_as(StartCode::ValueInvalid, key, rule)
+    }
+
+    /// Any other contradiction.
+    pub(super) fn refuse_as(
+        &self,
+        code: StartCode,
+        key: &str,
+        rule: impl Into<String>,
+    ) -> ConfigError {
+        ConfigError::new(code, self.file, format!("app.messaging.{key}"), rule)
+    }
+
+    /// A key that has no use beside the others that are given.
+    pub(super) fn unused(&self, key: &str, rule: impl Into<String>) -> ConfigError {
+        self.refuse_as(StartCode::KeyWithoutUse, key, rule)
     }
 
     pub(super) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, ConfigError> {
-        value.ok_or_else(|| self.refuse(key, "is required while expected-state is ACTIVE"))
+        value.ok_or_else(|| {
+            let rule = "is required while expected-state is ACTIVE";
+            self.refuse_as(StartCode::KeyMissing, key, rule)
+        })
     }
 
     pub(super) fn duration(&self, key: &str, text: &str) -> Result<Duration, ConfigError> {
@@ -42,6 +62,7 @@ impl Origin<'_> {
 
     pub(super) fn at_least(
         &self,
+        code: StartCode,
         key: &str,
         value: Duration,
         least: Duration,
@@ -50,7 +71,8 @@ impl Origin<'_> {
         if value >= least {
             Ok(())
         } else {
-            Err(self.refuse(
+            Err(self.refuse_as(
+                code,
                 key,
                 format!("is {value:?}, but {inequality} needs at least {least:?}"),
             ))

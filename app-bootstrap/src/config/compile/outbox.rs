@@ -4,6 +4,7 @@
 //! attempt (requirement 004 §§16.6, 18.8).
 
 use super::super::cards::Tuple;
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::profile::OutboxProfile;
 use super::super::raw::RawOutbox;
@@ -65,6 +66,7 @@ pub(super) fn compile(
             .transpose()?,
     };
     at.at_least(
+        StartCode::BudgetRelation,
         &format!("{}.application-attempt-budget", timing.section),
         profile.attempt_budget,
         profile.admission_timeout + profile.publish_budget + RECORD_RESERVE,
@@ -72,6 +74,7 @@ pub(super) fn compile(
     )?;
     match profile.window {
         None => at.at_least(
+            StartCode::BudgetRelation,
             "outbox.claim-lease",
             profile.claim_lease,
             profile.attempt_budget + LEASE_MARGIN,
@@ -80,6 +83,7 @@ pub(super) fn compile(
         // The last record of a window is handed over when the enqueue budget ends, and its outcome
         // may wait for one Tx C that is under way.
         Some(window) => at.at_least(
+            StartCode::BudgetRelation,
             "outbox.claim-lease",
             profile.claim_lease,
             window.enqueue_budget + profile.attempt_budget + RECORD_RESERVE + LEASE_MARGIN,
@@ -88,6 +92,7 @@ pub(super) fn compile(
         )?,
     }
     at.at_least(
+        StartCode::HorizonRelation,
         "outbox.maximum-automatic-publication-age",
         profile.maximum_automatic_publication_age,
         profile.attempt_budget,

@@ -3,6 +3,7 @@
 //! Invariant: the publication's own timeouts add up to the budget that the relay is told. What only
 //! the producer knows about its settings it checks itself, before anything opens.
 
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::profile::{
     Environment, JournalProfile, KafkaProfile, KafkaSecurity, ProviderProfile, RotationProfile,
@@ -62,6 +63,13 @@ pub(super) fn kafka(
         (Some(servers), None) | (None, Some(servers)) => servers,
         (None, None) => Vec::new(),
     };
+    if bootstrap_servers.is_empty() {
+        return Err(at.refuse_as(
+            StartCode::BootstrapServersEmpty,
+            "kafka.bootstrap-servers",
+            "is empty while expected-state is ACTIVE",
+        ));
+    }
     let producer = raw.producer;
     let profile = KafkaProfile {
         security: kafka_security(at, &raw.security_profile, raw.security.as_ref())?,
@@ -125,7 +133,8 @@ pub(super) fn refuse_open_channel(
         return Ok(());
     };
     match kafka_security(at, &kafka.security_profile, kafka.security.as_ref())? {
-        KafkaSecurity::LocalPlaintext => Err(at.refuse(
+        KafkaSecurity::LocalPlaintext => Err(at.refuse_as(
+            StartCode::ProductionPlaintext,
             "kafka.security-profile",
             format!(
                 "is {}, which has no transport security; production refuses it",
@@ -144,17 +153,21 @@ fn kafka_security(
 ) -> Result<KafkaSecurity, ConfigError> {
     match (card, raw) {
         (SecurityProfile::LOCAL_PLAINTEXT, None) => Ok(KafkaSecurity::LocalPlaintext),
-        (SecurityProfile::LOCAL_PLAINTEXT, Some(_)) => Err(at.refuse(
+        (SecurityProfile::LOCAL_PLAINTEXT, Some(_)) => Err(at.refuse_as(
+            StartCode::KeyWithoutUse,
             "kafka.security",
             format!("has no place beside {card}, which has no identity"),
         )),
         (SecurityProfile::SASL_SSL_SCRAM_SHA_512, None) => {
-            Err(at.refuse("kafka.security", format!("is required by {card}")))
+            let rule = format!("is required by {card}");
+            Err(at.refuse_as(StartCode::KeyMissing, "kafka.security", rule))
         }
         (SecurityProfile::SASL_SSL_SCRAM_SHA_512, Some(raw)) => {
             let reference = |key: &str, text: &str| {
-                SecretReference::parse(text)
-                    .map_err(|error| at.refuse(&format!("kafka.security.{key}"), error.to_string()))
+                SecretReference::parse(text).map_err(|error| {
+                    let key = format!("kafka.security.{key}");
+                    at.refuse_as(StartCode::LiteralCredential, &key, error.to_string())
+                })
             };
             Ok(KafkaSecurity::SaslSslScramSha512 {
                 username: reference("username", &raw.username)?,
@@ -162,7 +175,8 @@ fn kafka_security(
                 ca: reference("ca", &raw.ca)?,
             })
         }
-        _ => Err(at.refuse(
+        _ => Err(at.refuse_as(
+            StartCode::CardUnknown,
             "kafka.security-profile",
             format!(
                 "is no known card id; known are {}, {}",

@@ -18,7 +18,7 @@ fn section(replace: &str, with: &str) -> RawKafka {
     let file = folder.path().join("profile.toml");
     std::fs::write(&file, text.replacen(replace, with, 1)).expect("write");
     let raw = raw::read(&file).expect("a profile");
-    raw.app.messaging.kafka.expect("a section")
+    raw.0.app.messaging.kafka.expect("a section")
 }
 
 fn compiled(raw: RawKafka) -> Result<KafkaProfile, ConfigError> {

@@ -4,6 +4,7 @@
 //! that all workers share (requirement 004 §18.8).
 
 use super::super::cards::Tuple;
+use super::super::code::StartCode;
 use super::super::error::ConfigError;
 use super::super::profile::WindowProfile;
 use super::super::raw::RawWindow;
@@ -25,10 +26,11 @@ pub(super) fn compile(
     let raw = match (tuple, raw) {
         (Tuple::LocalKafkaWindow, Some(raw)) => raw,
         (Tuple::LocalKafkaWindow, None) => {
-            return Err(at.refuse("outbox.window", "is required by the window claim card"));
+            let rule = "is required by the window claim card";
+            return Err(at.refuse_as(StartCode::ClaimSettingsMissing, "outbox.window", rule));
         }
         (_, Some(_)) => {
-            return Err(at.refuse("outbox.window", "is used by the window claim card alone"));
+            return Err(at.unused("outbox.window", "is used by the window claim card alone"));
         }
         (_, None) if admitted > PER_RECORD_WORKERS => {
             return Err(at.refuse(
@@ -41,7 +43,8 @@ pub(super) fn compile(
     let workers = at.count("outbox.window.workers", raw.workers, 1, 64)?;
     let records = at.count("outbox.window.records", raw.records, 1, 10_000)?;
     if workers.saturating_mul(records) > admitted {
-        return Err(at.refuse(
+        return Err(at.refuse_as(
+            StartCode::BudgetRelation,
             &permits,
             format!(
                 "is {admitted}, but window.workers * window.records is {}",

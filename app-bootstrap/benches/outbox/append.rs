@@ -1,12 +1,12 @@
 //! What an append costs the business transaction.
 //!
 //! Invariant: the same writers run the same business insert, with and without one event, in turns, so
-//! that whatever else the machine does meets both. Statements and round trips are counted on the wire.
+//! that whatever else the machine does meets both. What an append sends is counted by a test of the
+//! PostgreSQL store, not here.
 
 use crate::fill::{Load, appender, draft};
 use crate::place::{Card, Database, Scene};
 use crate::report::Report;
-use crate::statements::{Counted, Wire};
 use application_core::ports::{AppendPolicy, TransactionError, TransactionPort as _};
 use application_core::usecase::AppendEventError;
 use outbound_persistence_postgres::{PoolSettings, PostgresStore};
@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Turns of each kind.
 const TURNS: u32 = 3;
-/// Transactions whose messages are counted.
-const COUNTED: u32 = 100;
 
 /// Every event in a scope of its own.
 const SCATTERED: Load = Load {
@@ -43,16 +41,16 @@ pub(crate) async fn measure(writers: u32, time: Duration, report: &mut Report) {
         .await
         .expect("a table");
     let store = connect(&database.url(), writers).await;
-    let mut all = Writers {
+    let all = Writers {
         store,
         scene,
         numbers: Arc::default(),
     };
     let (mut bare, mut with_event, mut members) = (0, 0, 0.0);
     for _ in 0..TURNS {
-        bare += all.run(writers, Until::Time(time), false).await;
+        bare += all.run(writers, time, false).await;
         let before = multixact_members(&mut watch).await;
-        with_event += all.run(writers, Until::Time(time), true).await;
+        with_event += all.run(writers, time, true).await;
         members += multixact_members(&mut watch).await - before;
     }
     let per_second = |count: u32| f64::from(count) / (f64::from(TURNS) * time.as_secs_f64());
@@ -81,22 +79,6 @@ pub(crate) async fn measure(writers: u32, time: Duration, report: &mut Report) {
         members / f64::from(with_event),
         "an append",
     );
-    if writers == 1 {
-        let (without, with) = (
-            all.count(&database, false).await,
-            all.count(&database, true).await,
-        );
-        report.value(
-            "append_extra_statements",
-            with.statements - without.statements,
-            "an append",
-        );
-        report.value(
-            "append_extra_round_trips",
-            with.round_trips - without.round_trips,
-            "an append",
-        );
-    }
     all.store.close().await;
     all.scene.remove().await;
     drop(watch);
@@ -142,14 +124,8 @@ async fn multixact_members(watch: &mut PgConnection) -> f64 {
     .get("members")
 }
 
-#[derive(Clone, Copy)]
-enum Until {
-    Time(Duration),
-    Transactions(u32),
-}
-
 impl Writers {
-    async fn run(&self, writers: u32, until: Until, with_event: bool) -> u32 {
+    async fn run(&self, writers: u32, time: Duration, with_event: bool) -> u32 {
         let began = Instant::now();
         let done = Arc::new(AtomicU32::new(0));
         let mut tasks = tokio::task::JoinSet::new();
@@ -166,11 +142,7 @@ impl Writers {
             let (done, numbers) = (Arc::clone(&done), Arc::clone(&self.numbers));
             tasks.spawn(async move {
                 loop {
-                    let over = match until {
-                        Until::Time(time) => began.elapsed() >= time,
-                        Until::Transactions(most) => done.load(Ordering::SeqCst) >= most,
-                    };
-                    if over {
+                    if began.elapsed() >= time {
                         return;
                     }
                     let appender = appender.clone();
@@ -199,18 +171,5 @@ impl Writers {
             task.expect("a writer");
         }
         done.load(Ordering::SeqCst)
-    }
-
-    /// What one transaction sends, on average, by a wire that counts.
-    async fn count(&mut self, database: &Database, with_event: bool) -> Counted {
-        let wire = Wire::before(database).await;
-        let direct = std::mem::replace(&mut self.store, connect(&wire.url(), 2).await);
-        // Statements are prepared by the first of them.
-        self.run(1, Until::Transactions(5), with_event).await;
-        wire.counted();
-        let done = self.run(1, Until::Transactions(COUNTED), with_event).await;
-        let counted = wire.counted();
-        std::mem::replace(&mut self.store, direct).close().await;
-        counted.per(f64::from(done))
     }
 }
